@@ -1,0 +1,73 @@
+package smelt
+
+import "time"
+
+// Pipeline is one folder: a pipeline.yml, its SELECTs and its test. [ReadPipeline]
+// reads it.
+type Pipeline struct {
+	Name       string // the folder's name: letters, digits and _
+	Doc        string // the comment at the head of pipeline.yml
+	Topic      string // the Kafka topic that it reads
+	Events     Events
+	References []Reference
+	Silver     Silver
+	Gold       []Model
+	Test       []byte // test.txtar; nil when there is none
+}
+
+// Events declares the events of a source.
+type Events struct {
+	Time      string        // the column that holds the event time
+	Watermark time.Duration // how far behind the newest event time late events are expected
+	Columns   []Column      // in the order declared
+}
+
+// Column is a declared column of the events.
+type Column struct {
+	Name    string
+	Type    Type
+	NotNull bool
+}
+
+// Type is the type of a column, nested or not.
+type Type struct {
+	Name   string   // DuckDB's lower-case name: varchar, double, timestamptz, decimal(10,2), list, struct, …
+	Unit   string   // of a timestamptz: "" for ISO 8601 text, or s, ms, us, ns since 1970
+	Elem   *Type    // of a list
+	Fields []Column // of a struct
+}
+
+// Reference declares a table of reference data.
+type Reference struct {
+	Name  string // silver.sql reads it as reference.<Name>
+	Table string // schema.table in Postgres
+	Key   string // its unique column
+	On    string // the events' column that holds the key
+}
+
+// Silver declares how bronze records become silver rows.
+type Silver struct {
+	SQL       string
+	Partition []PartitionField
+	Unique    []string      // a key: of several rows that share it, the first stays
+	Expect    []Expectation // in the order declared
+}
+
+// PartitionField is one field of a table's partitioning.
+type PartitionField struct {
+	Transform string // identity, day, month, year, hour (never before 1970)
+	Column    string
+}
+
+// Expectation is a condition that each silver row must meet.
+type Expectation struct {
+	Name, Condition string
+}
+
+// Model declares one gold table.
+type Model struct {
+	Name   string        // gold.<pipeline>_<Name>; its SQL is <Name>.sql
+	Window time.Duration // the width of its windows, aligned to 1970 in UTC
+	Column string        // the column of its result that holds a window's start
+	SQL    string
+}

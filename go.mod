@@ -1,0 +1,3 @@
+module smelt
+
+go 1.26
