@@ -1,0 +1,134 @@
+package ingest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"smelt"
+)
+
+// dialTimeout bounds one attempt to reach a broker: long for a slow network,
+// short for a person who waits for the answer.
+const dialTimeout = 5 * time.Second
+
+// helloTimeout bounds the first exchange with the cluster: a dial, the log-in
+// and the look-up of the topic.
+const helloTimeout = 15 * time.Second
+
+// Cluster says how to reach a Kafka cluster.
+type Cluster struct {
+	Brokers []string    // host:port, of one or more of its brokers
+	TLS     *tls.Config // nil: no encryption
+	SASL    SASL
+}
+
+// SASL says how to log in. With no mechanism there is no log-in.
+type SASL struct {
+	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or empty
+	User      string
+	Password  string
+}
+
+// dial connects to the cluster and looks up the topic. The error says which of
+// the two did not work, and the details' Err what is wrong with the topic.
+func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts ...kgo.Opt) (*kgo.Client, kadm.TopicDetail, error) {
+	common, err := c.options(log)
+	if err != nil {
+		return nil, kadm.TopicDetail{}, smelt.Mark(smelt.ErrSource, err)
+	}
+	client, err := kgo.NewClient(append(common, opts...)...)
+	if err != nil {
+		return nil, kadm.TopicDetail{}, smelt.Mark(smelt.ErrSource, fmt.Errorf("kafka client: %w", err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	if err := client.Ping(ctx); err != nil {
+		client.Close()
+		return nil, kadm.TopicDetail{}, c.explain(topic, err)
+	}
+	details, err := kadm.NewClient(client).ListTopicsWithInternal(ctx, topic)
+	if err != nil {
+		client.Close()
+		return nil, kadm.TopicDetail{}, c.explain(topic, err)
+	}
+	return client, details[topic], nil
+}
+
+// options are those that every client has.
+func (c Cluster) options(log *slog.Logger) ([]kgo.Opt, error) {
+	if len(c.Brokers) == 0 {
+		return nil, errors.New("no kafka broker is given: set SMELT_KAFKA_BROKERS to host:port")
+	}
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(c.Brokers...),
+		kgo.ClientID("smelt"),
+		kgo.DialTimeout(dialTimeout),
+	}
+	if log != nil {
+		opts = append(opts, kgo.WithLogger(clientLog{log}))
+	}
+	if c.TLS != nil {
+		opts = append(opts, kgo.DialTLSConfig(c.TLS))
+	}
+	switch c.SASL.Mechanism {
+	case "":
+	case "PLAIN":
+		opts = append(opts, kgo.SASL(plain.Auth{User: c.SASL.User, Pass: c.SASL.Password}.AsMechanism()))
+	case "SCRAM-SHA-256":
+		opts = append(opts, kgo.SASL(scram.Auth{User: c.SASL.User, Pass: c.SASL.Password}.AsSha256Mechanism()))
+	case "SCRAM-SHA-512":
+		opts = append(opts, kgo.SASL(scram.Auth{User: c.SASL.User, Pass: c.SASL.Password}.AsSha512Mechanism()))
+	default:
+		return nil, fmt.Errorf("SASL mechanism %q is not known: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", c.SASL.Mechanism)
+	}
+	return opts, nil
+}
+
+// explain turns what the client says into what a person can act upon, marked as
+// the source's trouble.
+func (c Cluster) explain(topic string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return smelt.Mark(smelt.ErrSource, c.describe(topic, err))
+}
+
+func (c Cluster) describe(topic string, err error) error {
+	at := strings.Join(c.Brokers, ",")
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return fmt.Errorf("kafka on %s refuses user %q: wrong user or password: %w", at, c.SASL.User, err)
+	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		return fmt.Errorf("kafka on %s does not take SASL mechanism %q: %w", at, c.SASL.Mechanism, err)
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("topic %s does not exist on %s: %w", topic, at, err)
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Errorf("user %q may not use topic %s on %s: grant it: %w", c.SASL.User, topic, at, err)
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("user %q may not use the consumer group on %s: grant it: %w", c.SASL.User, at, err)
+	default:
+		return fmt.Errorf("kafka on %s: %w", at, err)
+	}
+}
+
+// clientLog passes the client's warnings on.
+type clientLog struct{ log *slog.Logger }
+
+// Level is the least that the client is to log.
+func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+
+// Log logs one warning or error of the client.
+func (l clientLog) Log(_ kgo.LogLevel, msg string, keyvals ...any) {
+	l.log.Warn("kafka client: "+msg, keyvals...)
+}

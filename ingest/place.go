@@ -1,0 +1,183 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"smelt"
+)
+
+// lostAdvice says what may have happened when a partition does not hold what
+// the lake has yet to read, or no longer holds what the lake has read.
+const lostAdvice = "either records were deleted before smelt had read them (retention), " +
+	"or the topic was re-created, or the cluster lost data: nothing is skipped until you have decided"
+
+// ask is a question of the group's goroutine: where do these partitions begin?
+// Poll answers it, so that Resume runs on the goroutine that polls.
+type ask struct {
+	ctx        context.Context // ends when the partitions are taken away again
+	partitions []int32
+	reply      chan map[int32]kgo.Offset
+}
+
+// adjust is called by the client when the group has given it partitions. It
+// asks Poll where they begin, whatever was committed.
+func (k *Kafka) adjust(ctx context.Context, given map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	a := &ask{
+		ctx:        ctx,
+		partitions: slices.Sorted(maps.Keys(given[k.cfg.Topic])),
+		reply:      make(chan map[int32]kgo.Offset, 1),
+	}
+	k.ask(a)
+	select {
+	case offsets := <-a.reply:
+		return map[string]map[int32]kgo.Offset{k.cfg.Topic: offsets}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask leaves a question for Poll, and wakes it.
+func (k *Kafka) ask(a *ask) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked = a
+	if k.interrupt != nil {
+		k.interrupt()
+	}
+}
+
+// answer takes the question that waits, if there is one. One that comes later
+// calls interrupt.
+func (k *Kafka) answer(interrupt context.CancelFunc) *ask {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.interrupt = interrupt
+	a := k.asked
+	k.asked = nil
+	return a
+}
+
+// putBack leaves a question for the next Poll, unless there is a newer one.
+func (k *Kafka) putBack(a *ask) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.asked == nil {
+		k.asked = a
+	}
+}
+
+// place answers a question. When it cannot, the question stays, and nothing of
+// its partitions is read before it has been answered.
+func (k *Kafka) place(ctx context.Context, a *ask) error {
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.ctx, cancel)()
+
+	offsets, err := k.positions(both, a.partitions)
+	switch {
+	case a.ctx.Err() != nil:
+		return nil
+	case err == nil:
+		a.reply <- offsets
+		return nil
+	}
+	k.putBack(a)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// positions asks the lake where partitions begin, and checks it against what
+// their logs hold.
+func (k *Kafka) positions(ctx context.Context, partitions []int32) (map[int32]kgo.Offset, error) {
+	extents, err := k.extents(ctx, k.admin.ListEndOffsets)
+	if err != nil {
+		return nil, err
+	}
+	offsets := make(map[int32]kgo.Offset, len(partitions))
+	for _, p := range partitions {
+		next, err := k.cfg.Resume(ctx, p)
+		if err != nil {
+			return nil, fmt.Errorf("resume topic %s partition %d: %w", k.cfg.Topic, p, err)
+		}
+		extent, ok := extents[p]
+		if !ok {
+			return nil, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, p))
+		}
+		if next < 0 {
+			next = extent.Start // the lake has nothing of it: its chain begins here
+		}
+		if next < extent.Start || next > extent.End {
+			return nil, k.outOfRange(p, next, extent)
+		}
+		k.next[p] = next
+		offsets[p] = kgo.NewOffset().At(next).WithEpoch(-1)
+		k.cfg.Log.Info("partition assigned", "topic", k.cfg.Topic, "partition", p, "offset", next)
+	}
+	return offsets, nil
+}
+
+func (k *Kafka) outOfRange(partition int32, next int64, extent smelt.Extent) error {
+	return smelt.Mark(smelt.ErrSource, fmt.Errorf(
+		"topic %s partition %d: the lake goes on at offset %d, but the log holds %d to %d: %s",
+		k.cfg.Topic, partition, next, extent.Start, extent.End, lostAdvice))
+}
+
+// extents asks for every partition's start, and its end as listEnd has it.
+func (k *Kafka) extents(ctx context.Context, listEnd func(context.Context, ...string) (kadm.ListedOffsets, error)) (map[int32]smelt.Extent, error) {
+	starts, err := k.admin.ListStartOffsets(ctx, k.cfg.Topic)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list start offsets: %w", k.cfg.Cluster.explain(k.cfg.Topic, err))
+	}
+	ends, err := listEnd(ctx, k.cfg.Topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list end offsets: %w", k.cfg.Cluster.explain(k.cfg.Topic, err))
+	}
+	extents := make(map[int32]smelt.Extent, len(ends[k.cfg.Topic]))
+	for p, end := range ends[k.cfg.Topic] {
+		if start, ok := starts.Lookup(k.cfg.Topic, p); ok {
+			extents[p] = smelt.Extent{Start: start.Offset, End: end.Offset}
+		}
+	}
+	return extents, nil
+}
+
+// fault notes an error that a partition was fetched with: as the end of the
+// source when the client would go on elsewhere, or never again.
+func (k *Kafka) fault(partition int32, err error) {
+	var lost *kgo.ErrDataLoss
+	var tooLarge *kgo.ErrDecompressTooLarge
+	switch {
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
+			"topic %s partition %d no longer holds offset %d: %s: %w",
+			k.cfg.Topic, partition, k.next[partition], lostAdvice, err))
+	case errors.As(err, &lost):
+		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
+			"topic %s partition %d lost records below offset %d: %s: %w",
+			k.cfg.Topic, partition, k.next[partition], lostAdvice, err))
+	case errors.Is(err, kerr.UnknownTopicID):
+		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
+			"topic %s was deleted or re-created while it was read: %w", k.cfg.Topic, err))
+	case errors.As(err, &tooLarge), errors.Is(err, kgo.ErrClientClosed):
+		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
+			"read topic %s partition %d at offset %d: %w", k.cfg.Topic, partition, k.next[partition], err))
+	default:
+		k.trouble = k.cfg.Cluster.explain(k.cfg.Topic, err)
+	}
+}
