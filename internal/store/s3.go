@@ -1,0 +1,328 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"smelt"
+)
+
+const (
+	defaultRegion = "us-east-1"      // what servers of one's own answer to
+	dialTimeout   = 5 * time.Second  // a connection takes milliseconds; longer means that nobody is there
+	replyTimeout  = 30 * time.Second // from the request's last byte to the reply's first
+	callTimeout   = time.Minute      // a whole call that carries no object's bytes, retries included
+	moveTimeout   = 5 * time.Minute  // a whole transfer of one object, retries included: 128 MiB at 0.5 MB/s
+	listPage      = 1000             // keys: the most that S3 lists or deletes in one request
+)
+
+// S3Config says where a bucket is and who asks.
+type S3Config struct {
+	Endpoint  string // http://host:port, https://host, or host:port
+	Secure    bool   // HTTPS, for an endpoint without a scheme
+	Region    string // us-east-1 when empty, outside of Amazon
+	Bucket    string
+	AccessKey string
+	SecretKey string
+}
+
+// S3 is a [smelt.Store] over one bucket of an S3 that enforces If-None-Match,
+// which [S3.Check] finds out. A conditional put that is tried again after a lost
+// reply answers [smelt.ErrExists], although the object is its own: who needs to
+// know reads back whose it is.
+type S3 struct {
+	client   minio.Core
+	bucket   string
+	endpoint string // for messages
+}
+
+// OpenS3 returns the store of a bucket. It makes no request: [S3.Check] does.
+// Its ctx is for credentials that have to be fetched.
+func OpenS3(_ context.Context, cfg S3Config) (*S3, error) {
+	s, err := openS3(cfg)
+	if err != nil {
+		return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %w", err))
+	}
+	return s, nil
+}
+
+func openS3(cfg S3Config) (*S3, error) {
+	host, secure, err := splitEndpoint(cfg.Endpoint, cfg.Secure)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %q: %w: check SMELT_S3_ENDPOINT", cfg.Endpoint, err)
+	}
+	if err := s3utils.CheckValidBucketName(cfg.Bucket); err != nil {
+		return nil, fmt.Errorf("bucket %q: %w: check SMELT_S3_BUCKET", cfg.Bucket, err)
+	}
+	if cfg.AccessKey == "" || cfg.SecretKey == "" {
+		return nil, errors.New("no access key or secret: set SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY")
+	}
+	if cfg.Region == "" && !strings.HasSuffix(host, ".amazonaws.com") {
+		cfg.Region = defaultRegion
+	}
+	transport, err := newTransport(secure)
+	if err != nil {
+		return nil, err
+	}
+	client, err := minio.NewCore(host, &minio.Options{
+		Creds:        credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey, ""),
+		Secure:       secure,
+		Region:       cfg.Region,
+		Transport:    transport,
+		BucketLookup: minio.BucketLookupAuto, // by path, unless the endpoint is a big cloud's
+		MaxRetries:   1,                      // try does them, with a body of its own for each
+	})
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %q: %w: check SMELT_S3_ENDPOINT", cfg.Endpoint, err)
+	}
+	return &S3{client: *client, bucket: cfg.Bucket, endpoint: client.EndpointURL().String()}, nil
+}
+
+// splitEndpoint takes the scheme off an endpoint; without one secure stands.
+func splitEndpoint(endpoint string, secure bool) (host string, https bool, err error) {
+	if !strings.Contains(endpoint, "://") {
+		endpoint = map[bool]string{false: "http://", true: "https://"}[secure] + endpoint
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", false, errors.Unwrap(err) // without the text, which is quoted already
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return "", false, fmt.Errorf("scheme %q is neither http nor https", u.Scheme)
+	}
+	if u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return "", false, errors.New("want http://host:port, with nothing after it")
+	}
+	return u.Host, u.Scheme == "https", nil
+}
+
+func newTransport(secure bool) (*http.Transport, error) {
+	t, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return nil, err
+	}
+	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	t.ResponseHeaderTimeout = replyTimeout
+	return t, nil
+}
+
+// Get opens an object. The whole transfer has five minutes.
+func (s *S3) Get(ctx context.Context, key string) (io.ReadCloser, smelt.Object, error) {
+	if err := checkKey(key); err != nil {
+		return nil, smelt.Object{}, fmt.Errorf("get %q: %w", key, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, moveTimeout, errTimeout)
+	var body io.ReadCloser
+	var info minio.ObjectInfo
+	err := s.try(ctx, func() (err error) {
+		body, info, _, err = s.client.GetObject(ctx, s.bucket, key, minio.GetObjectOptions{})
+		return err
+	})
+	if err != nil {
+		cancel()
+		return nil, smelt.Object{}, fmt.Errorf("get %s: %w", key, err)
+	}
+	return &download{s: s, ctx: ctx, cancel: cancel, key: key, body: body}, describe(key, info), nil
+}
+
+// Stat describes an object.
+func (s *S3) Stat(ctx context.Context, key string) (smelt.Object, error) {
+	if err := checkKey(key); err != nil {
+		return smelt.Object{}, fmt.Errorf("stat %q: %w", key, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
+	defer cancel()
+	var info minio.ObjectInfo
+	err := s.try(ctx, func() (err error) {
+		info, err = s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+		return err
+	})
+	if errors.Is(err, smelt.ErrNotFound) {
+		// A reply to HEAD has no body that would tell a missing key from a missing bucket.
+		if missing := s.bucketExists(ctx); missing != nil {
+			err = missing
+		}
+	}
+	if err != nil {
+		return smelt.Object{}, fmt.Errorf("stat %s: %w", key, err)
+	}
+	return describe(key, info), nil
+}
+
+func describe(key string, info minio.ObjectInfo) smelt.Object {
+	meta := make(map[string]string, len(info.UserMetadata))
+	for name, value := range info.UserMetadata {
+		meta[strings.ToLower(name)] = value
+	}
+	return smelt.Object{Key: key, Size: info.Size, Modified: info.LastModified, Meta: meta}
+}
+
+// Put writes a whole object in one request.
+func (s *S3) Put(ctx context.Context, key string, body io.ReadSeeker, opts smelt.PutOptions) error {
+	if err := checkKey(key); err != nil {
+		return fmt.Errorf("put %q: %w", key, err)
+	}
+	if err := checkMeta(opts.Meta); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, moveTimeout, errTimeout)
+	defer cancel()
+	if err := s.put(ctx, key, body, opts); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *S3) put(ctx context.Context, key string, body io.ReadSeeker, opts smelt.PutOptions) error {
+	size, digest, err := measure(body)
+	if err != nil {
+		return err
+	}
+	how := minio.PutObjectOptions{
+		UserMetadata:         opts.Meta,
+		DisableContentSha256: true, // that of minio-go's framing, which some servers store
+		DisableMultipart:     true, // the condition is dropped when parts are completed
+	}
+	if opts.IfAbsent {
+		how.SetMatchETagExcept("*")
+	}
+	return s.try(ctx, func() error {
+		if _, err := body.Seek(0, io.SeekStart); err != nil {
+			return &bodyError{err}
+		}
+		lent := &loan{body: body}
+		_, err := s.client.PutObject(ctx, s.bucket, key, lent, size, "", digest, how)
+		if broken := lent.end(); broken != nil && err != nil {
+			return &bodyError{broken}
+		}
+		return err
+	})
+}
+
+// measure reads a body for its size and its SHA-256 in hex. The digest goes
+// with the request: some servers (versitygw 1.8) would keep what has arrived
+// when a writer dies in the middle, as if it were the whole.
+func measure(body io.ReadSeeker) (size int64, digest string, err error) {
+	if _, err := body.Seek(0, io.SeekStart); err != nil {
+		return 0, "", &bodyError{err}
+	}
+	hash := sha256.New()
+	size, err = io.Copy(hash, body)
+	if err != nil {
+		return 0, "", &bodyError{err}
+	}
+	return size, hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// List returns the first objects after a key, in the order of their bytes.
+func (s *S3) List(ctx context.Context, prefix, after string, limit int) ([]smelt.Object, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
+	defer cancel()
+	var found []smelt.Object
+	err := s.try(ctx, func() (err error) {
+		// A second try goes on where the first one broke off.
+		if n := len(found); n > 0 {
+			after = found[n-1].Key
+		}
+		found, err = s.list(ctx, found, prefix, after, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", prefix, err)
+	}
+	return found, nil
+}
+
+func (s *S3) list(ctx context.Context, found []smelt.Object, prefix, after string, limit int) ([]smelt.Object, error) {
+	if len(found) >= limit {
+		return found, ctx.Err()
+	}
+	owner := false
+	for info := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{
+		Prefix:     prefix,
+		StartAfter: after,
+		Recursive:  true,
+		MaxKeys:    min(limit-len(found), listPage),
+		FetchOwner: &owner,
+	}) {
+		if info.Err != nil {
+			return found, info.Err
+		}
+		if info.Key <= after {
+			return found, fmt.Errorf("%w: %q came after %q", errOrder, info.Key, after)
+		}
+		after = info.Key
+		found = append(found, smelt.Object{Key: info.Key, Size: info.Size, Modified: info.LastModified})
+		if len(found) == limit {
+			return found, nil
+		}
+	}
+	return found, ctx.Err() // the listing ends without a word when ctx does
+}
+
+// Delete removes objects, those that exist.
+func (s *S3) Delete(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := checkKey(key); err != nil {
+			return fmt.Errorf("delete %q: %w", key, err)
+		}
+	}
+	for batch := range slices.Chunk(keys, listPage) {
+		if err := s.deleteBatch(ctx, batch); err != nil {
+			return fmt.Errorf("delete %s and %d more: %w", batch[0], len(batch)-1, err)
+		}
+	}
+	return nil
+}
+
+func (s *S3) deleteBatch(ctx context.Context, keys []string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
+	defer cancel()
+	return s.try(ctx, func() error {
+		if len(keys) == 1 {
+			return present(s.client.RemoveObject(ctx, s.bucket, keys[0], minio.RemoveObjectOptions{}))
+		}
+		results, err := s.client.RemoveObjectsWithIter(ctx, s.bucket, func(yield func(minio.ObjectInfo) bool) {
+			for _, key := range keys {
+				if !yield(minio.ObjectInfo{Key: key}) {
+					return
+				}
+			}
+		}, minio.RemoveObjectsOptions{})
+		if err != nil {
+			return err
+		}
+		var first error
+		for r := range results {
+			if err := present(r.Err); err != nil && first == nil {
+				first = err
+			}
+		}
+		if first == nil {
+			first = ctx.Err() // the results end without a word when ctx does
+		}
+		return first
+	})
+}
+
+// present forgives that an object to be deleted is not there.
+func present(err error) error {
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"smelt"
+)
+
+// probePrefix is where Check puts the object that it tries the store with.
+const probePrefix = ".smelt/probe-"
+
+// Check finds out that the bucket is there, that the key and secret may list,
+// write and delete in it, and that the store enforces If-None-Match, without
+// which two writers of one position would both succeed.
+func (s *S3) Check(ctx context.Context) error {
+	if _, err := s.List(ctx, probePrefix, "", 1); err != nil {
+		return err
+	}
+	key := probePrefix + strings.ToLower(rand.Text())
+	err := s.checkCondition(ctx, key)
+	if left := s.Delete(ctx, key); err == nil {
+		err = left
+	}
+	return err
+}
+
+func (s *S3) checkCondition(ctx context.Context, key string) error {
+	once := smelt.PutOptions{IfAbsent: true}
+	err := s.Put(ctx, key, strings.NewReader("1"), once)
+	if err == nil {
+		err = s.Put(ctx, key, strings.NewReader("2"), once)
+	}
+	if errors.Is(err, smelt.ErrExists) {
+		return nil // the key is random, so that even a first put that hears this has met itself
+	}
+	var said *answered
+	if err != nil && !(errors.As(err, &said) && said.answer.Code == minio.NotImplemented) {
+		return err
+	}
+	return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s does not enforce If-None-Match, so that nothing would be "+
+		"exactly once: use an S3 that does (Amazon S3, MinIO, versitygw)", s.endpoint))
+}
+
+// CreateBucket creates the bucket unless it is there.
+func (s *S3) CreateBucket(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
+	defer cancel()
+	err := s.try(ctx, func() error {
+		err := s.client.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{})
+		switch minio.ToErrorResponse(err).Code {
+		case minio.BucketAlreadyOwnedByYou, minio.BucketAlreadyExists:
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create bucket %s: %w", s.bucket, err)
+	}
+	return nil
+}
+
+// bucketExists returns the error that says that the bucket is missing.
+func (s *S3) bucketExists(ctx context.Context) error {
+	return s.try(ctx, func() error {
+		exists, err := s.client.BucketExists(ctx, s.bucket)
+		if err == nil && !exists {
+			err = minio.ErrorResponse{Code: minio.NoSuchBucket, StatusCode: 404}
+		}
+		return err
+	})
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+
+	"smelt"
+)
+
+var (
+	errTimeout = errors.New("deadline of the call")
+	errOrder   = errors.New("objects are not listed in the order of their keys")
+)
+
+// conflict is S3's answer to conditional puts that overlap: try again.
+const conflict = "ConditionalRequestConflict"
+
+// transient says whether the same call may well succeed in a moment.
+func transient(err error) bool {
+	var body *bodyError
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var record tls.RecordHeaderError
+	var answer minio.ErrorResponse
+	switch {
+	case errors.As(err, &body), errors.Is(err, errOrder):
+		return false
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return true // try asks its own ctx
+	case errors.As(err, &authority), errors.As(err, &name), errors.As(err, &record), wrongScheme(err):
+		return false
+	case !errors.As(err, &answer):
+		return true // the network
+	}
+	switch answer.Code {
+	case conflict, "RequestTimeout", "SlowDown", "SlowDownRead", "SlowDownWrite", "InternalError",
+		"Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "OperationAborted":
+		return true
+	}
+	switch answer.StatusCode {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+func wrongScheme(err error) bool {
+	return errors.Is(err, http.ErrSchemeMismatch) ||
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
+// explain turns an error into an answer of the contract, the end of the
+// caller's ctx, or a message that says what to do, of the kind ErrStore.
+func (s *S3) explain(ctx context.Context, err error) error {
+	var body *bodyError
+	if errors.As(err, &body) {
+		return err
+	}
+	var answer minio.ErrorResponse
+	if errors.As(err, &answer) && answer.Code != "" {
+		return s.explainAnswer(answer)
+	}
+	if ctx.Err() != nil {
+		if context.Cause(ctx) != errTimeout {
+			return ctx.Err()
+		}
+		return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s did not answer in time", s.endpoint))
+	}
+	return smelt.Mark(smelt.ErrStore, s.explainSilence(err))
+}
+
+func (s *S3) explainAnswer(answer minio.ErrorResponse) error {
+	switch answer.Code {
+	case minio.NoSuchKey:
+		return smelt.ErrNotFound
+	case minio.PreconditionFailed:
+		return smelt.ErrExists
+	}
+	return smelt.Mark(smelt.ErrStore, fmt.Errorf("%s: %w", s.advice(answer.Code), &answered{answer}))
+}
+
+// advice says what an answer's code means to who set smelt up.
+func (s *S3) advice(code string) string {
+	switch code {
+	case minio.NoSuchBucket:
+		return fmt.Sprintf("store: bucket %s does not exist at %s: create it, or set SMELT_S3_BUCKET", s.bucket, s.endpoint)
+	case minio.InvalidAccessKeyID, minio.SignatureDoesNotMatch:
+		return fmt.Sprintf("store: access key or secret refused by %s: check SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY", s.endpoint)
+	case minio.AccessDenied, minio.AllAccessDisabled:
+		return fmt.Sprintf("store: access to bucket %s denied by %s: check SMELT_S3_ACCESS_KEY, SMELT_S3_SECRET_KEY and what that key may do", s.bucket, s.endpoint)
+	case minio.InvalidRegion, minio.AuthorizationHeaderMalformed, "PermanentRedirect":
+		return fmt.Sprintf("store: %s serves another region: check SMELT_S3_REGION", s.endpoint)
+	case minio.RequestTimeTooSkewed:
+		return fmt.Sprintf("store: the clock here and that of %s differ too much: set them right", s.endpoint)
+	case conflict:
+		return fmt.Sprintf("store: another writer is at this key at %s: try again", s.endpoint)
+	}
+	return fmt.Sprintf("store: %s refused the request", s.endpoint)
+}
+
+// answered is what the server said, with its code.
+type answered struct{ answer minio.ErrorResponse }
+
+func (a *answered) Error() string {
+	return fmt.Sprintf("%s (%s, HTTP %d)", strings.TrimSuffix(a.answer.Error(), "."), a.answer.Code, a.answer.StatusCode)
+}
+
+// explainSilence explains an error that is no answer of an S3. It keeps the
+// text alone: some of net's errors pass for the end of a context.
+func (s *S3) explainSilence(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // without the URL, which the endpoint says shorter
+	}
+	switch {
+	case errors.Is(err, errOrder):
+		return fmt.Errorf("store: %s: %v: smelt needs an S3 that keeps it", s.endpoint, err)
+	case wrongScheme(err):
+		return fmt.Errorf("store: %s does not speak HTTPS: check SMELT_S3_ENDPOINT: %v", s.endpoint, err)
+	}
+	return fmt.Errorf("store: no answer from %s: is it up? check SMELT_S3_ENDPOINT: %v", s.endpoint, err)
+}
