@@ -5,14 +5,17 @@ import "time"
 // Pipeline is one folder: a pipeline.yml, its SELECTs and its test. [ReadPipeline]
 // reads it.
 type Pipeline struct {
-	Name       string // the folder's name: letters, digits and _
+	Name       string // the folder's name: lower-case letters, digits and _
+	Dir        string // the folder's path in the fs.FS that it was read from
 	Doc        string // the comment at the head of pipeline.yml
 	Topic      string // the Kafka topic that it reads
 	Events     Events
 	References []Reference
 	Silver     Silver
 	Gold       []Model
-	Test       []byte // test.txtar; nil when there is none
+	Test       []byte // test.txtar, for [ReadTest]; nil when there is none
+
+	marks map[string]mark // where pipeline.yml says what
 }
 
 // Events declares the events of a source.
@@ -32,9 +35,9 @@ type Column struct {
 // Type is the type of a column, nested or not.
 type Type struct {
 	Name   string   // DuckDB's lower-case name: varchar, double, timestamptz, decimal(10,2), list, struct, …
-	Unit   string   // of a timestamptz: "" for ISO 8601 text, or s, ms, us, ns since 1970
+	Unit   string   // of a timestamptz column: "" for ISO 8601 text, or s, ms, us, ns since 1970
 	Elem   *Type    // of a list
-	Fields []Column // of a struct
+	Fields []Column // of a struct; NotNull is never set in them
 }
 
 // Reference declares a table of reference data.
@@ -48,14 +51,14 @@ type Reference struct {
 // Silver declares how bronze records become silver rows.
 type Silver struct {
 	SQL       string
-	Partition []PartitionField
-	Unique    []string      // a key: of several rows that share it, the first stays
-	Expect    []Expectation // in the order declared
+	Partition []PartitionField // empty: the table is not partitioned
+	Unique    []string         // a key: of several rows that share it, the first stays
+	Expect    []Expectation    // in the order declared
 }
 
 // PartitionField is one field of a table's partitioning.
 type PartitionField struct {
-	Transform string // identity, day, month, year, hour (never before 1970)
+	Transform string // identity, year, month, day, hour (never before 1970)
 	Column    string
 }
 

@@ -1,0 +1,42 @@
+package smelt
+
+import "strings"
+
+// typeNames are the types of a column that stand alone. decimal(p,s), struct(…)
+// and lists, T[], are the others.
+var typeNames = []string{
+	"varchar", "boolean", "tinyint", "smallint", "integer", "bigint",
+	"float", "double", "date", "timestamptz", "uuid", "json",
+}
+
+// String is the type in DuckDB's spelling, ready for a CAST: VARCHAR[],
+// DECIMAL(10,2), STRUCT("a" VARCHAR, "b" BIGINT[]).
+func (t Type) String() string {
+	switch t.Name {
+	case "list":
+		return t.Elem.String() + "[]"
+	case "struct":
+		fields := make([]string, len(t.Fields))
+		for i, f := range t.Fields {
+			fields[i] = `"` + f.Name + `" ` + f.Type.String()
+		}
+		return "STRUCT(" + strings.Join(fields, ", ") + ")"
+	}
+	return strings.ToUpper(t.Name)
+}
+
+// Numeric says whether the type's values are numbers in JSON, a timestamptz
+// with a unit aside.
+func (t Type) Numeric() bool {
+	switch t.Name {
+	case "tinyint", "smallint", "integer", "bigint", "float", "double":
+		return true
+	}
+	return strings.HasPrefix(t.Name, "decimal(")
+}
+
+// Scalar says whether the type has neither elements nor fields, known or not:
+// it is no list, no struct and no json.
+func (t Type) Scalar() bool {
+	return t.Name != "list" && t.Name != "struct" && t.Name != "json"
+}
