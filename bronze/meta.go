@@ -1,0 +1,120 @@
+package bronze
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"smelt"
+)
+
+// Meta is an object's metadata: what it holds, and who wrote it. It is in the
+// object's user metadata, in decimal and RFC 3339.
+type Meta struct {
+	End        int64 // where the chain goes on: after the last record's offset
+	Count      int64 // lines
+	Tombstones int64 // of these, records without a value
+	Oversize   int64 // of these, records over the bound
+	Bytes      int64 // of the lines, before compression
+	First      int64 // the offset of the first record
+	Last       int64 // the offset of the last record
+
+	// The least and greatest broker timestamp, in milliseconds since 1970;
+	// smelt.NoTimestamp when no record has one.
+	MinTimestamp, MaxTimestamp int64
+
+	Cluster string // ids of the source, as smelt.Description has them
+	Topic   string
+	Writer  string    // the writing process and a number of its own: no two objects share it
+	Written time.Time // when the object was closed
+}
+
+// Names of the user metadata.
+const (
+	metaEnd        = "end"
+	metaCount      = "count"
+	metaTombstones = "tombstones"
+	metaOversize   = "oversize"
+	metaBytes      = "bytes"
+	metaFirst      = "first"
+	metaLast       = "last"
+	metaMin        = "min-timestamp"
+	metaMax        = "max-timestamp"
+	metaCluster    = "cluster"
+	metaTopic      = "topic"
+	metaWriter     = "writer"
+	metaWritten    = "written"
+	metaCodec      = "codec"
+)
+
+// add counts a record that comes after those counted before.
+func (m *Meta) add(r *smelt.Record, kind Kind, lineBytes int) {
+	if m.Count == 0 {
+		m.First = r.Offset
+		m.MinTimestamp, m.MaxTimestamp = r.Timestamp, r.Timestamp
+	}
+	m.Count++
+	m.Bytes += int64(lineBytes)
+	m.Last = r.Offset
+	m.End = r.Offset + 1
+	switch kind {
+	case KindTombstone:
+		m.Tombstones++
+	case KindOversize:
+		m.Oversize++
+	}
+	if r.Timestamp == smelt.NoTimestamp {
+		return
+	}
+	if m.MinTimestamp == smelt.NoTimestamp || r.Timestamp < m.MinTimestamp {
+		m.MinTimestamp = r.Timestamp
+	}
+	if m.MaxTimestamp == smelt.NoTimestamp || r.Timestamp > m.MaxTimestamp {
+		m.MaxTimestamp = r.Timestamp
+	}
+}
+
+// user returns the metadata as an object's user metadata.
+func (m *Meta) user(codec Codec) map[string]string {
+	user := map[string]string{
+		metaWriter:  m.Writer,
+		metaWritten: m.Written.UTC().Format(time.RFC3339Nano),
+		metaCodec:   string(codec),
+	}
+	for name, n := range m.numbers() {
+		user[name] = strconv.FormatInt(*n, 10)
+	}
+	if m.Cluster != "" {
+		user[metaCluster] = m.Cluster
+	}
+	if m.Topic != "" {
+		user[metaTopic] = m.Topic
+	}
+	return user
+}
+
+func (m *Meta) numbers() map[string]*int64 {
+	return map[string]*int64{
+		metaEnd: &m.End, metaCount: &m.Count, metaTombstones: &m.Tombstones, metaOversize: &m.Oversize,
+		metaBytes: &m.Bytes, metaFirst: &m.First, metaLast: &m.Last, metaMin: &m.MinTimestamp, metaMax: &m.MaxTimestamp,
+	}
+}
+
+// metaOf reads the metadata of the object called name.
+func metaOf(name Name, o smelt.Object) (Meta, error) {
+	m := Meta{Cluster: o.Meta[metaCluster], Topic: o.Meta[metaTopic], Writer: o.Meta[metaWriter]}
+	var err error
+	for name, n := range m.numbers() {
+		if *n, err = strconv.ParseInt(o.Meta[name], 10, 64); err != nil {
+			return Meta{}, fmt.Errorf("metadata %q of %s: %w", name, o.Key, err)
+		}
+	}
+	if m.Written, err = time.Parse(time.RFC3339Nano, o.Meta[metaWritten]); err != nil {
+		return Meta{}, fmt.Errorf("metadata %q of %s: %w", metaWritten, o.Key, err)
+	}
+	if m.End <= name.Start || m.Count <= 0 || m.First < name.Start || m.Last < m.First || m.End <= m.Last {
+		return Meta{}, fmt.Errorf("metadata of %s: start %d, first %d, last %d, end %d, count %d do not fit together",
+			o.Key, name.Start, m.First, m.Last, m.End, m.Count)
+	}
+	return m, nil
+}
