@@ -1,0 +1,81 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"smelt"
+)
+
+// ErrConflict says that another writer came first and that nothing was
+// committed: load the table again and decide anew.
+var ErrConflict = errors.New("the table was changed by another writer")
+
+// Catalog holds, for each table, where its current metadata file is. A table's
+// name is "namespace.table", such as "silver.sensors".
+type Catalog interface {
+	// Current returns the location of a table's metadata file. It fails with
+	// smelt.ErrNotFound when there is no such table.
+	Current(ctx context.Context, name string) (location string, err error)
+
+	// Swap moves a table from one metadata file to the next; old "" creates the
+	// table. It fails with ErrConflict when the table is not at old, and never
+	// after a try of its own whose reply was lost. Any other error leaves the
+	// outcome open.
+	Swap(ctx context.Context, name, old, new string) error
+
+	// List returns the names of all tables, sorted.
+	List(ctx context.Context) ([]string, error)
+}
+
+// MemoryCatalog is a Catalog in memory, for tests.
+type MemoryCatalog struct {
+	mu        sync.Mutex
+	locations map[string]string
+}
+
+// NewMemoryCatalog returns a catalog without tables.
+func NewMemoryCatalog() *MemoryCatalog {
+	return &MemoryCatalog{locations: map[string]string{}}
+}
+
+// Current implements Catalog.
+func (c *MemoryCatalog) Current(ctx context.Context, name string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	location, ok := c.locations[name]
+	if !ok {
+		return "", smelt.ErrNotFound
+	}
+	return location, nil
+}
+
+// Swap implements Catalog.
+func (c *MemoryCatalog) Swap(ctx context.Context, name, old, new string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.locations[name] != old {
+		return ErrConflict
+	}
+	c.locations[name] = new
+	return nil
+}
+
+// List implements Catalog.
+func (c *MemoryCatalog) List(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.locations)), nil
+}

@@ -1,0 +1,177 @@
+package table
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
+	"golang.org/x/sync/errgroup"
+
+	"smelt"
+)
+
+var (
+	// ErrRowDeletes says that a snapshot has row-level deletes, made by another
+	// engine: its rows are not simply those of its files.
+	ErrRowDeletes = errors.New("the table has row-level deletes; compact it with the engine that made them")
+
+	// ErrUnknown says that what changed since a snapshot cannot be told.
+	ErrUnknown = errors.New("the changes since that snapshot are unknown")
+)
+
+// readers is how many manifests are read at once: they are small, the wait is
+// for the store's replies.
+const readers = 8
+
+// Files returns the data files that a snapshot consists of, sorted by key. It
+// fails with ErrRowDeletes when their rows are not all the snapshot's.
+func (t *Table) Files(ctx context.Context, snapshotID int64) ([]File, error) {
+	files, err := t.files(ctx, snapshotID)
+	if err != nil {
+		return nil, fmt.Errorf("files of %s at snapshot %d: %w", t.name, snapshotID, err)
+	}
+	return files, nil
+}
+
+func (t *Table) files(ctx context.Context, snapshotID int64) ([]File, error) {
+	s := t.ice.SnapshotByID(snapshotID)
+	if s == nil {
+		return nil, smelt.ErrNotFound
+	}
+	manifests, err := s.Manifests(&storeIO{ctx: ctx, lake: t.lake})
+	if err != nil {
+		return nil, err
+	}
+	entries, err := t.entries(ctx, manifests, true)
+	if err != nil {
+		return nil, err
+	}
+	files := make([]File, 0, len(entries))
+	for _, e := range entries {
+		if e.DataFile().ContentType() != iceberg.EntryContentData {
+			return nil, ErrRowDeletes
+		}
+		f := t.file(e.DataFile())
+		if f.Key == "" {
+			return nil, fmt.Errorf("data file %s is not in the lake", e.DataFile().FilePath())
+		}
+		files = append(files, f)
+	}
+	slices.SortFunc(files, byKey)
+	return files, nil
+}
+
+func byKey(a, b File) int { return cmp.Compare(a.Key, b.Key) }
+
+// entries reads manifests, several at once, and returns their entries in order:
+// those of live files only, or those of files removed as well.
+func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, live bool) ([]iceberg.ManifestEntry, error) {
+	read := make([][]iceberg.ManifestEntry, len(manifests))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readers)
+	for i, m := range manifests {
+		g.Go(func() (err error) {
+			read[i], err = m.FetchEntries(&storeIO{ctx: ctx, lake: t.lake}, live)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(read...), nil
+}
+
+// Changes returns the data files that commits after the snapshot from, up to
+// the snapshot to, have added and removed, sorted by key. Compaction (replace
+// snapshots) changes no rows and is left out; so is a file that was both added
+// and removed. It fails with ErrUnknown when from is no ancestor of to, when a
+// snapshot between them has expired, and when one has row-level deletes.
+//
+// Since compaction is left out, a file may be returned as added that was
+// compacted into another since, and one as removed that compaction had made.
+// Together the files still cover every row that is in one of the two snapshots
+// and not in the other: use their ranges, and read the rows from to's Files.
+func (t *Table) Changes(ctx context.Context, from, to int64) (added, removed []File, err error) {
+	between, ok := ice.AncestorsBetween(to, from, t.ice.Metadata().SnapshotByID)
+	if !ok {
+		return nil, nil, fmt.Errorf("%s from snapshot %d to %d: %w", t.name, from, to, ErrUnknown)
+	}
+	net := map[string]int{}
+	files := map[string]File{}
+	entries, err := t.changed(ctx, between)
+	if err != nil {
+		return nil, nil, fmt.Errorf("changes of %s from snapshot %d to %d: %w", t.name, from, to, err)
+	}
+	for _, e := range entries {
+		f := t.file(e.DataFile())
+		files[f.Key] = f
+		if e.Status() == iceberg.EntryStatusADDED {
+			net[f.Key]++
+		} else {
+			net[f.Key]--
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		switch n := net[key]; {
+		case n > 0:
+			added = append(added, files[key])
+		case n < 0:
+			removed = append(removed, files[key])
+		}
+	}
+	return added, removed, nil
+}
+
+// changed returns the entries by which snapshots added and removed files.
+func (t *Table) changed(ctx context.Context, between []ice.Snapshot) ([]iceberg.ManifestEntry, error) {
+	own := make([][]iceberg.ManifestEntry, len(between))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readers)
+	for i, s := range between {
+		g.Go(func() (err error) {
+			own[i], err = t.ownEntries(ctx, s)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(own...), nil
+}
+
+func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]iceberg.ManifestEntry, error) {
+	if s.Summary == nil || s.Summary.Operation == "" {
+		return nil, fmt.Errorf("snapshot %d does not say what it did: %w", s.SnapshotID, ErrUnknown)
+	}
+	if s.Summary.Operation == ice.OpReplace {
+		return nil, nil
+	}
+	io := &storeIO{ctx: ctx, lake: t.lake}
+	manifests, err := s.Manifests(io)
+	if err != nil {
+		return nil, err
+	}
+	var out []iceberg.ManifestEntry
+	for _, m := range manifests {
+		if m.ManifestContent() == iceberg.ManifestContentDeletes {
+			return nil, fmt.Errorf("snapshot %d has row-level deletes: %w", s.SnapshotID, ErrUnknown)
+		}
+		if m.SnapshotID() != s.SnapshotID { // it was there before
+			continue
+		}
+		for e, err := range m.Entries(io, false) {
+			if err != nil {
+				return nil, err
+			}
+			if e.SnapshotID() == s.SnapshotID && e.Status() != iceberg.EntryStatusEXISTING {
+				out = append(out, e)
+			}
+		}
+	}
+	return out, nil
+}

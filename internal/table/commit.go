@@ -1,0 +1,267 @@
+package table
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
+
+	"smelt"
+)
+
+// properties are those of every new table.
+func properties() iceberg.Properties {
+	return iceberg.Properties{
+		ice.PropertyFormatVersion: "2",
+		ice.ParquetCompressionKey: "zstd",
+
+		// A commit writes one small manifest; a scan reads them all.
+		ice.ManifestMergeEnabledKey:  "true",
+		ice.ManifestMinMergeCountKey: "20",
+
+		// A metadata file lists the ones before it, and each commit deletes the
+		// one that leaves the list.
+		ice.MetadataPreviousVersionsMaxKey:      "20",
+		ice.MetadataDeleteAfterCommitEnabledKey: "true",
+
+		// After a lost race the writer has to decide anew, not to try again.
+		ice.CommitNumRetriesKey: "0",
+	}
+}
+
+// maxClockBack is how much older than the table's last change Iceberg lets a
+// new snapshot be.
+const maxClockBack = time.Minute
+
+// Change is what one commit does to a table.
+type Change struct {
+	Add        []File
+	Remove     []File
+	AddColumns []smelt.Column    // new columns, NULL in the files that are there
+	Summary    map[string]string // of the snapshot
+	Properties map[string]string // of the table, set beside those that it has
+	Replace    bool              // Add holds the very rows of Remove: compaction
+}
+
+// Commit makes exactly one snapshot on main, also of a change without files,
+// and returns the table with it. It succeeds only when main is still as it was
+// when t was loaded. A race that was certainly lost is an ErrConflict and has
+// left nothing behind; any other error leaves the outcome open. After any error
+// load the table again and decide anew.
+func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
+	if err := t.checkClock(time.Now()); err != nil {
+		return nil, err
+	}
+	files := &storeIO{ctx: ctx, lake: t.lake}
+	tx, err := t.stage(ctx, files, c)
+	if err != nil {
+		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
+	}
+	committed, err := tx.Commit(ctx)
+	if errors.Is(err, ErrConflict) {
+		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("commit to %s: %w", t.name, err)
+	}
+	next := t.lake.remember(t.name, ice.New(committed.Identifier(), committed.Metadata(), committed.MetadataLocation(), t.lake.fs, t.lake.committer(t.name)))
+	// The commit holds whatever becomes of the leftovers.
+	_ = next.removeMerged(ctx, files)
+	return next, nil
+}
+
+// checkClock refuses a commit that Iceberg would refuse, with both times.
+func (t *Table) checkClock(now time.Time) error {
+	last := time.UnixMilli(t.ice.Metadata().LastUpdatedMillis())
+	if now.Before(last.Add(-maxClockBack)) {
+		return fmt.Errorf("commit to %s: this machine's clock says %s, but the table was last changed at %s: set the clock right, or wait until it is past that time",
+			t.name, now.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// stage prepares the transaction of a change; it writes manifests.
+func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Transaction, error) {
+	fs := func(context.Context) (iceFS, error) { return files, nil }
+	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, t.lake.committer(t.name))
+	tx, err := base.NewTransactionOnBranchWithError(ice.MainBranch)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.AssertRefSnapshotID(ice.MainBranch); err != nil {
+		return nil, err
+	}
+	if len(c.AddColumns) > 0 {
+		if err := addColumns(tx, t.ice.Schema(), c.AddColumns); err != nil {
+			return nil, err
+		}
+	}
+	if err := tx.SetProperties(maps.Clone(c.Properties)); err != nil {
+		return nil, err
+	}
+	return tx, stageFiles(ctx, tx, c)
+}
+
+func stageFiles(ctx context.Context, tx *ice.Transaction, c Change) error {
+	add, remove, summary := dataFiles(c.Add), dataFiles(c.Remove), iceberg.Properties(maps.Clone(c.Summary))
+	options := []ice.WriteOption{ice.WithoutDuplicateCheck(), ice.WithoutAutoNameMapping()}
+	switch {
+	case c.Replace:
+		if len(remove) == 0 {
+			return errors.New("a compaction removes files")
+		}
+		rewrite := tx.NewRewrite(summary)
+		for _, f := range remove {
+			rewrite.DeleteFile(f)
+		}
+		for _, f := range add {
+			rewrite.AddDataFile(f)
+		}
+		return rewrite.Commit(ctx)
+	case len(remove) > 0:
+		return tx.ReplaceDataFilesWithDataFiles(ctx, remove, add, summary, options...)
+	case len(add) > 0:
+		return tx.AddDataFiles(ctx, add, summary, options...)
+	default: // the other calls make no snapshot of nothing
+		return tx.AddFiles(ctx, nil, summary, true)
+	}
+}
+
+func dataFiles(files []File) []iceberg.DataFile {
+	out := make([]iceberg.DataFile, len(files))
+	for i, f := range files {
+		out[i] = f.data
+	}
+	return out
+}
+
+// abandon deletes what a commit that is certain not to be has written, and
+// returns why it is not to be.
+func (t *Table) abandon(ctx context.Context, files *storeIO, why error) error {
+	_ = t.lake.remove(ctx, files.written) // what is left is garbage, nothing worse
+	return why
+}
+
+// removeMerged deletes the manifests that the commit wrote and merged into
+// others before it was done.
+func (t *Table) removeMerged(ctx context.Context, files *storeIO) error {
+	const unmerged = 2 // an append's manifest and the manifest list
+	if len(files.written) <= unmerged {
+		return nil
+	}
+	head := t.ice.CurrentSnapshot()
+	manifests, err := head.Manifests(files)
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{t.lake.Key(head.ManifestList): true}
+	for _, m := range manifests {
+		used[t.lake.Key(m.FilePath())] = true
+	}
+	var merged []string
+	for _, key := range files.written {
+		if !used[key] {
+			merged = append(merged, key)
+		}
+	}
+	return t.lake.remove(ctx, merged)
+}
+
+// committer is what iceberg-go commits a table through.
+type committer struct {
+	lake *Lake
+	name string
+}
+
+func (l *Lake) committer(name string) ice.CatalogIO { return &committer{l, name} }
+
+// LoadTable implements iceberg-go's CatalogIO.
+func (c *committer) LoadTable(ctx context.Context, _ ice.Identifier) (*ice.Table, error) {
+	t, err := c.lake.Load(ctx, c.name)
+	if err != nil {
+		return nil, err
+	}
+	return t.ice, nil
+}
+
+// CommitTable implements iceberg-go's CatalogIO: the requirements are checked
+// against the newest metadata file, and the swap makes sure that it still is
+// the newest when the next one takes its place.
+func (c *committer) CommitTable(ctx context.Context, _ ice.Identifier, reqs []ice.Requirement, updates []ice.Update) (ice.Metadata, string, error) {
+	base, err := c.lake.Load(ctx, c.name)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, r := range reqs {
+		if err := r.Validate(base.ice.Metadata()); err != nil {
+			return nil, "", fmt.Errorf("%w: %w: %w", ice.ErrCommitFailed, ErrConflict, err)
+		}
+	}
+	meta, err := ice.UpdateTableMetadata(base.ice.Metadata(), updates, base.MetadataLocation())
+	if err != nil {
+		return nil, "", err
+	}
+	location, err := c.lake.swap(ctx, c.name, base.MetadataLocation(), meta)
+	if errors.Is(err, ErrConflict) {
+		return nil, "", fmt.Errorf("%w: %w", ice.ErrCommitFailed, err)
+	}
+	return meta, location, err
+}
+
+// swap writes a metadata file and makes it the table's current one in place of
+// old. A file that certainly was not taken is deleted.
+func (l *Lake) swap(ctx context.Context, name, old string, meta ice.Metadata) (location string, err error) {
+	location, err = nextLocation(old, meta)
+	if err != nil {
+		return "", err
+	}
+	key, err := l.key(location)
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(meta)
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", key, err)
+	}
+	if err := l.store.Put(ctx, key, bytes.NewReader(data), smelt.PutOptions{}); err != nil {
+		return "", smelt.Mark(smelt.ErrStore, fmt.Errorf("put %s: %w", key, err))
+	}
+	err = l.catalog.Swap(ctx, name, old, location)
+	if errors.Is(err, ErrConflict) {
+		_ = l.remove(ctx, []string{key}) // garbage, if it stays
+		return "", err
+	}
+	if err != nil {
+		return "", smelt.Mark(smelt.ErrDatabase, fmt.Errorf("move %s to %s: %w", name, location, err))
+	}
+	return location, nil
+}
+
+var versionName = regexp.MustCompile(`^(\d+)-.*\.metadata\.json`)
+
+// nextLocation names the metadata file after old: 00007-<uuid>.metadata.json.
+func nextLocation(old string, meta ice.Metadata) (string, error) {
+	version := 0
+	if m := versionName.FindStringSubmatch(path.Base(old)); m != nil {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			return "", fmt.Errorf("metadata file %s: %w", old, err)
+		}
+		version = n + 1
+	}
+	// No properties: they could ask for a compression that DuckDB does not read.
+	locations, err := ice.LoadLocationProvider(meta.Location(), nil)
+	if err != nil {
+		return "", err
+	}
+	return locations.NewTableMetadataFileLocation(version)
+}

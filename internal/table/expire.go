@@ -1,0 +1,245 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ice "github.com/apache/iceberg-go/table"
+)
+
+const (
+	// KeepLast is how many snapshots of main are kept when Retention does not
+	// say: commits slow down by the snapshots that there are.
+	KeepLast = 200
+
+	// KeepGrace is how old a snapshot is kept to be when Retention does not say:
+	// longer than queries that began on it take.
+	KeepGrace = 10 * time.Minute
+
+	// expireBatch is how many snapshots must be droppable before any are: a
+	// hundred reads are done for each batch.
+	expireBatch = 50
+)
+
+// Retention says which snapshots of a table Expire keeps, beside those that
+// branches and tags point to.
+type Retention struct {
+	Last   int           // this many of main, the newest; 0: KeepLast
+	Needed []int64       // these, and all of main after them
+	Grace  time.Duration // all that are younger; 0: KeepGrace
+}
+
+// Expired is what Expire did.
+type Expired struct {
+	Snapshots int // dropped
+	Files     int // deleted with them: data files, manifests, manifest lists
+}
+
+// Expire drops snapshots that nobody keeps and deletes the files that only they
+// had. It tags the last snapshot of each past hour for a day
+// (smelt-hourly-2026112917) and of each past day for a month
+// (smelt-daily-20261129) and drops such tags when they are over, never those of
+// others. While there are fewer than expireBatch to drop it does nothing, and
+// reads nothing but the table's metadata. A commit that comes first is no
+// error: nothing is dropped then, and the next call tries again.
+func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expired, error) {
+	t, err := l.Load(ctx, name)
+	if err != nil {
+		return Expired{}, err
+	}
+	p := planExpiry(t.ice.Metadata(), policy, time.Now())
+	if len(p.drop) < expireBatch {
+		return Expired{}, nil
+	}
+	garbage, err := t.garbage(ctx, p)
+	if err != nil {
+		return Expired{}, fmt.Errorf("expire %s: %w", name, err)
+	}
+	garbage, err = l.drop(ctx, t, p, garbage)
+	if errors.Is(err, ErrConflict) {
+		return Expired{}, nil
+	}
+	if err != nil {
+		return Expired{}, fmt.Errorf("expire %s: %w", name, err)
+	}
+	done := Expired{Snapshots: len(p.drop), Files: len(garbage)}
+	if err := l.remove(ctx, garbage); err != nil {
+		return done, fmt.Errorf("expire %s: %w", name, err)
+	}
+	return done, nil
+}
+
+// drop commits the expiry. The swap from the very metadata that the plan was
+// made from is what makes it safe: no commit, tag or branch came between. It
+// returns the garbage with the old metadata files that the commit let go.
+func (l *Lake) drop(ctx context.Context, t *Table, p expiry, garbage []string) ([]string, error) {
+	ids := make([]int64, len(p.drop))
+	for i, s := range p.drop {
+		ids[i] = s.SnapshotID
+	}
+	base := t.ice.Metadata()
+	meta, err := ice.UpdateTableMetadata(base, append(p.refs, ice.NewRemoveSnapshotsUpdate(ids, false)), t.MetadataLocation())
+	if err != nil {
+		return nil, err
+	}
+	location, err := l.swap(ctx, t.name, t.MetadataLocation(), meta)
+	if err != nil {
+		return nil, err
+	}
+	l.remember(t.name, ice.New(t.ice.Identifier(), meta, location, l.fs, l.committer(t.name)))
+	listed := map[string]bool{}
+	for entry := range meta.PreviousFiles() {
+		listed[entry.MetadataFile] = true
+	}
+	for entry := range base.PreviousFiles() {
+		if key := l.Key(entry.MetadataFile); key != "" && !listed[entry.MetadataFile] {
+			garbage = append(garbage, key)
+		}
+	}
+	return garbage, nil
+}
+
+// expiry is what an Expire is to do.
+type expiry struct {
+	drop, keep []ice.Snapshot // keep: main's newest first
+	refs       []ice.Update   // tags to set and to remove
+}
+
+// planExpiry decides which snapshots go.
+func planExpiry(meta ice.Metadata, policy Retention, now time.Time) expiry {
+	main := ice.AncestorsOf(meta.Ref().SnapshotID, meta.SnapshotByID)
+	keep := map[int64]bool{}
+	keepMain(keep, main, policy)
+	refs := planTags(meta, main, now)
+	for _, tag := range refs.set {
+		keep[tag.snapshot] = true
+	}
+	keepRefs(keep, meta, main, refs.over)
+
+	grace := policy.Grace
+	if grace == 0 {
+		grace = KeepGrace
+	}
+	p := expiry{refs: refs.updates()}
+	for _, s := range slices.Backward(meta.Snapshots()) {
+		if keep[s.SnapshotID] || now.Sub(time.UnixMilli(s.TimestampMs)) < grace {
+			p.keep = append(p.keep, s)
+		} else {
+			p.drop = append(p.drop, s)
+		}
+	}
+	return p
+}
+
+// keepMain keeps the newest snapshots of main, as far back as the policy says.
+func keepMain(keep map[int64]bool, main []ice.Snapshot, policy Retention) {
+	last := policy.Last
+	if last == 0 {
+		last = KeepLast
+	}
+	for _, id := range policy.Needed {
+		keep[id] = true // also when it is not main's
+	}
+	for i, s := range main {
+		if keep[s.SnapshotID] {
+			last = max(last, i+1)
+		}
+	}
+	for _, s := range main[:min(max(last, 1), len(main))] {
+		keep[s.SnapshotID] = true
+	}
+}
+
+// keepRefs keeps what every branch and tag points to, and of a branch that is
+// not main all that main does not share.
+func keepRefs(keep map[int64]bool, meta ice.Metadata, main []ice.Snapshot, over []string) {
+	shared := make(map[int64]bool, len(main))
+	for _, s := range main {
+		shared[s.SnapshotID] = true
+	}
+	for name, ref := range meta.Refs() {
+		if slices.Contains(over, name) {
+			continue
+		}
+		keep[ref.SnapshotID] = true
+		if ref.SnapshotRefType != ice.BranchRef {
+			continue
+		}
+		for _, s := range ice.AncestorsOf(ref.SnapshotID, meta.SnapshotByID) {
+			if shared[s.SnapshotID] {
+				break
+			}
+			keep[s.SnapshotID] = true
+		}
+	}
+}
+
+// period is a kind of tag: the last snapshot of each past span of time is kept
+// for as long as the tag's age says.
+type period struct {
+	prefix, layout string
+	span, age      time.Duration
+}
+
+func periods() []period {
+	const day = 24 * time.Hour
+	return []period{
+		{"smelt-hourly-", "2006010215", time.Hour, day},
+		{"smelt-daily-", "20060102", day, 30 * day},
+	}
+}
+
+type tag struct {
+	name     string
+	snapshot int64
+	age      time.Duration
+}
+
+type tagPlan struct {
+	set  []tag
+	over []string
+}
+
+func planTags(meta ice.Metadata, main []ice.Snapshot, now time.Time) tagPlan {
+	refs := map[string]ice.SnapshotRef{}
+	for name, ref := range meta.Refs() {
+		refs[name] = ref
+	}
+	var p tagPlan
+	for _, period := range periods() {
+		seen := map[string]bool{}
+		for _, s := range main {
+			at := time.UnixMilli(s.TimestampMs).UTC()
+			name := period.prefix + at.Format(period.layout)
+			_, there := refs[name]
+			over := at.Truncate(period.span).Add(period.span).After(now) // the span is not past
+			if there || seen[name] || over || now.Sub(at) > period.age {
+				continue
+			}
+			seen[name] = true
+			p.set = append(p.set, tag{name, s.SnapshotID, period.age})
+		}
+		for name, ref := range refs {
+			s := meta.SnapshotByID(ref.SnapshotID)
+			if strings.HasPrefix(name, period.prefix) && s != nil && now.Sub(time.UnixMilli(s.TimestampMs)) > period.age {
+				p.over = append(p.over, name)
+			}
+		}
+	}
+	return p
+}
+
+func (p tagPlan) updates() []ice.Update {
+	var out []ice.Update
+	for _, t := range p.set {
+		out = append(out, ice.NewSetSnapshotRefUpdate(t.name, t.snapshot, ice.TagRef, t.age.Milliseconds(), 0, 0))
+	}
+	for _, name := range p.over {
+		out = append(out, ice.NewRemoveSnapshotRefUpdate(name))
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/apache/iceberg-go"
+
+	"smelt"
+)
+
+// File is a data file of a table, or one that is to be added to it.
+type File struct {
+	Key       string         // of the store
+	Rows      int64          //
+	Bytes     int64          //
+	Partition map[string]any // by partition field's name, values as NewFile takes them; nil when unpartitioned
+
+	schema *iceberg.Schema
+	data   iceberg.DataFile
+}
+
+// Range returns the smallest and the largest value of a timestamptz, timestamp
+// or date column (of a date, its midnight in UTC) that the file may hold, both
+// inclusive. When that is not known ok is false and the file has to be looked
+// at.
+func (f File) Range(column string) (lo, hi time.Time, ok bool) {
+	field, ok := f.schema.FindFieldByName(column)
+	if !ok {
+		return lo, hi, false
+	}
+	lo, okLo := boundTime(field.Type, f.data.LowerBoundValues()[field.ID])
+	hi, okHi := boundTime(field.Type, f.data.UpperBoundValues()[field.ID])
+	return lo, hi, okLo && okHi
+}
+
+func boundTime(typ iceberg.Type, data []byte) (time.Time, bool) {
+	switch typ.(type) {
+	case iceberg.TimestampType, iceberg.TimestampTzType, iceberg.DateType:
+	default:
+		return time.Time{}, false
+	}
+	if data == nil {
+		return time.Time{}, false
+	}
+	l, err := iceberg.LiteralFromBytes(typ, data)
+	if err != nil {
+		return time.Time{}, false
+	}
+	switch l := l.(type) {
+	case iceberg.DateLiteral:
+		return l.Value().ToTime(), true
+	case iceberg.TimestampLiteral:
+		return l.Value().ToTime(), true
+	}
+	return time.Time{}, false
+}
+
+// NewFile describes a Parquet file that was put at the key f.Path, so that a
+// Change can add it. The file must hold one partition: the values of
+// f.Partition are, by the partition field's name, for an identity field
+// ("city") the column's value (string, bool, an integer, or time.Time for
+// dates and timestamps), for year, month, day and hour ("event_time_day") the
+// transformed integer (years, months, days, hours since 1970), and nil for
+// NULL.
+func (t *Table) NewFile(f smelt.DataFile) (File, error) {
+	file, err := t.newFile(f)
+	if err != nil {
+		return File{}, fmt.Errorf("describe %s for %s: %w", f.Path, t.name, err)
+	}
+	return file, nil
+}
+
+func (t *Table) newFile(f smelt.DataFile) (File, error) {
+	if f.Rows <= 0 || f.Bytes <= 0 {
+		return File{}, fmt.Errorf("%d rows in %d bytes: a file without rows is not added to a table", f.Rows, f.Bytes)
+	}
+	schema, spec := t.ice.Schema(), t.ice.Spec()
+	partition, err := toPartition(spec, schema, f.Partition)
+	if err != nil {
+		return File{}, err
+	}
+	b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, t.lake.Path(f.Path), iceberg.ParquetFile,
+		partition, nil, nil, f.Rows, f.Bytes)
+	if err != nil {
+		return File{}, err
+	}
+	s, err := newStats(schema, f)
+	if err != nil {
+		return File{}, err
+	}
+	b.ValueCounts(s.values).NullValueCounts(s.nulls).NaNValueCounts(s.nans).LowerBoundValues(s.lower).UpperBoundValues(s.upper)
+	return t.file(b.Build()), nil
+}
+
+// stats are a file's statistics by field id.
+type stats struct {
+	values, nulls, nans map[int]int64
+	lower, upper        map[int][]byte
+}
+
+func newStats(schema *iceberg.Schema, f smelt.DataFile) (stats, error) {
+	s := stats{map[int]int64{}, map[int]int64{}, map[int]int64{}, map[int][]byte{}, map[int][]byte{}}
+	for name, b := range f.Columns {
+		field, ok := schema.FindFieldByName(name)
+		if !ok {
+			return s, fmt.Errorf("the table has no column %q", name)
+		}
+		if _, primitive := field.Type.(iceberg.PrimitiveType); !primitive {
+			continue
+		}
+		s.values[field.ID], s.nulls[field.ID] = f.Rows, b.Nulls
+		if floating(field.Type) && !b.NaN {
+			s.nans[field.ID] = 0
+		}
+		if !b.Known || b.NaN || b.Nulls == f.Rows {
+			continue
+		}
+		lower, upper := bounds(field.Type, b.Min, b.Max)
+		if lower != nil {
+			s.lower[field.ID] = lower
+		}
+		if upper != nil {
+			s.upper[field.ID] = upper
+		}
+	}
+	return s, nil
+}
+
+func floating(t iceberg.Type) bool {
+	return slices.Contains([]iceberg.Type{iceberg.PrimitiveTypes.Float32, iceberg.PrimitiveTypes.Float64}, t)
+}
+
+// file is the view of a data file.
+func (t *Table) file(data iceberg.DataFile) File {
+	meta := t.ice.Metadata()
+	return File{
+		Key:       t.lake.Key(data.FilePath()),
+		Rows:      data.Count(),
+		Bytes:     data.FileSizeBytes(),
+		Partition: fromPartition(meta.PartitionSpecByID(int(data.SpecID())), data.Partition()),
+		schema:    t.ice.Schema(),
+		data:      data,
+	}
+}

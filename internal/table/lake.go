@@ -1,0 +1,165 @@
+// Package table keeps the lake's Iceberg tables: it is where silver, quarantine
+// and gold commit their files and read back which there are. It is the only
+// importer of iceberg-go and shows none of its types. All bytes go through a
+// [smelt.Store], and a commit is one compare-and-swap in a [Catalog].
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	ice "github.com/apache/iceberg-go/table"
+
+	"smelt"
+)
+
+// deleteBatch is how many keys are deleted at once: what one S3 request takes.
+const deleteBatch = 1000
+
+// Lake is the tables of one store. It is safe for concurrent use.
+type Lake struct {
+	store   smelt.Store
+	catalog Catalog
+	root    string
+	cache   *cache
+
+	mu   sync.Mutex
+	last map[string]*Table // by name; metadata files are immutable, so a location's table is too
+}
+
+// Open returns the lake whose store holds the objects under root ("s3://lake")
+// and whose tables the catalog knows.
+func Open(store smelt.Store, catalog Catalog, root string) *Lake {
+	return &Lake{
+		store:   store,
+		catalog: catalog,
+		root:    strings.TrimSuffix(root, "/"),
+		cache:   newCache(),
+		last:    map[string]*Table{},
+	}
+}
+
+// List returns the names of all tables, sorted.
+func (l *Lake) List(ctx context.Context) ([]string, error) {
+	names, err := l.catalog.List(ctx)
+	if err != nil {
+		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("list tables: %w", err))
+	}
+	return names, nil
+}
+
+// Load returns a table as it is now, or fails with smelt.ErrNotFound.
+func (l *Lake) Load(ctx context.Context, name string) (*Table, error) {
+	location, err := l.catalog.Current(ctx, name)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil, fmt.Errorf("load table %s: %w", name, err)
+	}
+	if err != nil {
+		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("load table %s: %w", name, err))
+	}
+	l.mu.Lock()
+	last := l.last[name]
+	l.mu.Unlock()
+	if last != nil && last.MetadataLocation() == location {
+		return last, nil
+	}
+	t, err := ice.NewFromLocation(ctx, strings.Split(name, "."), location, l.fs, l.committer(name))
+	if err != nil {
+		return nil, fmt.Errorf("load table %s: %w", name, err)
+	}
+	return l.remember(name, t), nil
+}
+
+// remember makes a view of a table and keeps it for the next Load.
+func (l *Lake) remember(name string, t *ice.Table) *Table {
+	view := &Table{lake: l, name: name, ice: t}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last[name] = view
+	return view
+}
+
+// Definition is what a table is created from.
+type Definition struct {
+	Columns   []smelt.Column
+	Partition []smelt.PartitionField
+}
+
+// A table's namespace and name are also the folders of its objects.
+var validName = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
+
+// Create makes a table without rows. When there is a table of that name
+// already, perhaps by another process that came first, Create loads it as it
+// is.
+func (l *Lake) Create(ctx context.Context, name string, def Definition) (*Table, error) {
+	if t, err := l.Load(ctx, name); !errors.Is(err, smelt.ErrNotFound) {
+		return t, err
+	}
+	if !validName.MatchString(name) {
+		return nil, fmt.Errorf("create table %q: the name must be namespace.table, each of letters, digits, _ and -", name)
+	}
+	schema, err := newSchema(def.Columns)
+	if err != nil {
+		return nil, fmt.Errorf("create table %s: %w", name, err)
+	}
+	spec, err := newSpec(schema, def.Partition)
+	if err != nil {
+		return nil, fmt.Errorf("create table %s: %w", name, err)
+	}
+	folder := l.root + "/" + strings.ReplaceAll(name, ".", "/")
+	meta, err := ice.NewMetadata(schema, spec, ice.UnsortedSortOrder, folder, properties())
+	if err != nil {
+		return nil, fmt.Errorf("create table %s: %w", name, err)
+	}
+	location, err := l.swap(ctx, name, "", meta)
+	if errors.Is(err, ErrConflict) {
+		return l.Load(ctx, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create table %s: %w", name, err)
+	}
+	return l.remember(name, ice.New(strings.Split(name, "."), meta, location, l.fs, l.committer(name))), nil
+}
+
+// Path returns where other engines find the object of a key.
+func (l *Lake) Path(key string) string { return l.root + "/" + key }
+
+// Key returns the key of the object at a path, or "" for a path that is not in
+// this lake. Other engines may write the scheme as s3a or s3n.
+func (l *Lake) Key(path string) string {
+	for _, scheme := range []string{"s3a://", "s3n://"} {
+		if rest, ok := strings.CutPrefix(path, scheme); ok {
+			path = "s3://" + rest
+		}
+	}
+	key, ok := strings.CutPrefix(path, l.root+"/")
+	if !ok {
+		return ""
+	}
+	return key
+}
+
+func (l *Lake) key(path string) (string, error) {
+	if key := l.Key(path); key != "" {
+		return key, nil
+	}
+	return "", fmt.Errorf("%s is not in the lake %s", path, l.root)
+}
+
+// remove deletes objects, a bounded number at a time.
+func (l *Lake) remove(ctx context.Context, keys []string) error {
+	for batch := range slices.Chunk(keys, deleteBatch) {
+		for _, key := range batch {
+			l.cache.remove(key)
+		}
+		if err := l.store.Delete(ctx, batch...); err != nil {
+			return smelt.Mark(smelt.ErrStore, fmt.Errorf("delete %s and %d more: %w", batch[0], len(batch)-1, err))
+		}
+	}
+	return nil
+}

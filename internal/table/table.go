@@ -1,0 +1,150 @@
+package table
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
+
+	"smelt"
+)
+
+// Table is a table as it was when it was loaded. It never changes.
+type Table struct {
+	lake *Lake
+	name string
+	ice  *ice.Table
+}
+
+// Name returns the table's name, such as "silver.sensors".
+func (t *Table) Name() string { return t.name }
+
+// Location returns the path of the table's folder; its data files belong under
+// data/ there.
+func (t *Table) Location() string { return t.ice.Location() }
+
+// MetadataLocation returns the path of the metadata file that this view is of:
+// what DuckDB's iceberg_scan reads.
+func (t *Table) MetadataLocation() string { return t.ice.MetadataLocation() }
+
+// Columns returns the table's columns in order.
+func (t *Table) Columns() []smelt.Column { return columns(t.ice.Schema().Fields()) }
+
+// FieldIDs returns the columns' ids as the SQL that follows FIELD_IDS in
+// DuckDB's COPY, with its braces: {"a": 1, "b": {__duckdb_field_id: 2, "x": 3}}.
+func (t *Table) FieldIDs() string { return fieldIDs(t.ice.Schema().Fields()) }
+
+// Partition returns how the table is partitioned.
+func (t *Table) Partition() []smelt.PartitionField {
+	return partitionFields(t.ice.Spec(), t.ice.Schema())
+}
+
+// Properties returns the table's properties.
+func (t *Table) Properties() map[string]string { return maps.Clone(t.ice.Properties()) }
+
+// With returns the table as it will be once a Change has added the columns, so
+// that files with those columns can be written and described for that change.
+// The view is not committed anywhere; commit the change to t itself.
+func (t *Table) With(columns ...smelt.Column) (*Table, error) {
+	tx, err := t.ice.NewTransactionOnBranchWithError(ice.MainBranch)
+	if err != nil {
+		return nil, fmt.Errorf("add columns to %s: %w", t.name, err)
+	}
+	if err := addColumns(tx, t.ice.Schema(), columns); err != nil {
+		return nil, fmt.Errorf("add columns to %s: %w", t.name, err)
+	}
+	staged, err := tx.StagedTable()
+	if err != nil {
+		return nil, fmt.Errorf("add columns to %s: %w", t.name, err)
+	}
+	return &Table{lake: t.lake, name: t.name, ice: staged.Table}, nil
+}
+
+// Snapshot is one committed state of a table.
+type Snapshot struct {
+	ID        int64
+	Parent    int64 // 0: none
+	Time      time.Time
+	Operation string // append, overwrite, delete, or replace, which leaves the rows as they are
+	Summary   map[string]string
+}
+
+// Current returns the newest snapshot of main; a table that was just created
+// has none.
+func (t *Table) Current() (Snapshot, bool) {
+	s := t.ice.CurrentSnapshot()
+	if s == nil {
+		return Snapshot{}, false
+	}
+	return snapshot(*s), true
+}
+
+// Ancestors returns the snapshots of main, the newest first, up to the first
+// that has expired.
+func (t *Table) Ancestors() []Snapshot {
+	head := t.ice.CurrentSnapshot()
+	if head == nil {
+		return nil
+	}
+	return snapshots(ice.AncestorsOf(head.SnapshotID, t.ice.Metadata().SnapshotByID))
+}
+
+// Snapshot returns a snapshot by its id.
+func (t *Table) Snapshot(id int64) (Snapshot, bool) {
+	s := t.ice.SnapshotByID(id)
+	if s == nil {
+		return Snapshot{}, false
+	}
+	return snapshot(*s), true
+}
+
+// Snapshots returns all snapshots, of any branch, in the order committed.
+func (t *Table) Snapshots() []Snapshot { return snapshots(t.ice.Metadata().Snapshots()) }
+
+// Refs returns the snapshot that each branch and tag points to.
+func (t *Table) Refs() map[string]int64 {
+	refs := map[string]int64{}
+	for name, ref := range t.ice.Metadata().Refs() {
+		refs[name] = ref.SnapshotID
+	}
+	return refs
+}
+
+func snapshots(in []ice.Snapshot) []Snapshot {
+	out := make([]Snapshot, len(in))
+	for i, s := range in {
+		out[i] = snapshot(s)
+	}
+	return out
+}
+
+func snapshot(s ice.Snapshot) Snapshot {
+	out := Snapshot{ID: s.SnapshotID, Time: time.UnixMilli(s.TimestampMs).UTC()}
+	if s.ParentSnapshotID != nil {
+		out.Parent = *s.ParentSnapshotID
+	}
+	if s.Summary != nil {
+		out.Operation = string(s.Summary.Operation)
+		out.Summary = maps.Clone(map[string]string(s.Summary.Properties))
+	}
+	return out
+}
+
+// addColumns stages columns on a transaction.
+func addColumns(tx *ice.Transaction, schema *iceberg.Schema, columns []smelt.Column) error {
+	id := schema.HighestFieldID()
+	fields, err := newFields(columns, &id)
+	if err != nil {
+		return err
+	}
+	update := tx.UpdateSchema(true, false)
+	for _, f := range fields {
+		if there, ok := schema.FindFieldByNameCaseInsensitive(f.Name); ok {
+			return fmt.Errorf("column %q is there already, as %q", f.Name, there.Name)
+		}
+		update.AddColumn([]string{f.Name}, f.Type, "", false, nil)
+	}
+	return update.Commit()
+}
