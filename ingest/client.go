@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -55,6 +56,9 @@ func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts 
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
+		if errors.Is(err, io.EOF) {
+			err = c.hungUp(err)
+		}
 		return nil, kadm.TopicDetail{}, c.explain(topic, err)
 	}
 	details, err := kadm.NewClient(client).ListTopicsWithInternal(ctx, topic)
@@ -63,6 +67,14 @@ func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts 
 		return nil, kadm.TopicDetail{}, c.explain(topic, err)
 	}
 	return client, details[topic], nil
+}
+
+// hungUp says what it means that a broker closes the connection as a greeting.
+func (c Cluster) hungUp(err error) error {
+	if c.SASL.Mechanism != "" {
+		return fmt.Errorf("it closed the connection at the log-in: wrong user or password for user %q, or TLS is wanted: %w", c.SASL.User, err)
+	}
+	return fmt.Errorf("it closed the connection: TLS or a log-in (SASL) is wanted: %w", err)
 }
 
 // options are those that every client has.
@@ -112,7 +124,7 @@ func (c Cluster) describe(topic string, err error) error {
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
 		return fmt.Errorf("kafka on %s does not take SASL mechanism %q: %w", at, c.SASL.Mechanism, err)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return fmt.Errorf("topic %s does not exist on %s: %w", topic, at, err)
+		return &said{fmt.Sprintf("topic %s does not exist on %s", topic, at), err}
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Errorf("user %q may not use topic %s on %s: grant it: %w", c.SASL.User, topic, at, err)
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
@@ -121,6 +133,15 @@ func (c Cluster) describe(topic string, err error) error {
 		return fmt.Errorf("kafka on %s: %w", at, err)
 	}
 }
+
+// said is an error in words that say all there is to say of its cause.
+type said struct {
+	words string
+	cause error
+}
+
+func (s *said) Error() string { return s.words }
+func (s *said) Unwrap() error { return s.cause }
 
 // clientLog passes the client's warnings on.
 type clientLog struct{ log *slog.Logger }

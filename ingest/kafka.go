@@ -37,6 +37,10 @@ const (
 	// pollRecords bounds the records taken from the client at a time.
 	pollRecords = 16_384
 
+	// fetchWait is how long a broker waits for records when it has none. It holds
+	// up a partition that is assigned meanwhile, so it is short.
+	fetchWait = 500 * time.Millisecond
+
 	// sessionTimeout is how long the group waits for an instance that died
 	// before it gives its partitions to another: the least that Kafka allows by
 	// default, since a partition that changes hands too often costs little.
@@ -73,7 +77,8 @@ type Kafka struct {
 
 	// Of the goroutine that polls.
 	next    map[int32]int64      // by partition, the least offset that may follow
-	fetched []kgo.FetchPartition // taken from the client, not returned yet
+	fetched []kgo.FetchPartition // taken from the client
+	taken   int                  // how many of fetched were returned
 	trouble error                // came with records; the next Poll returns it
 	failed  error                // has ended the source
 	records []smelt.Record       // what Poll returned last
@@ -99,6 +104,7 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(fetchWait),
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.MaxConcurrentFetches(fetchesAtOnce),
@@ -163,7 +169,7 @@ func (k *Kafka) wait(ctx context.Context) error {
 // fetch takes records from the client and reports whether there were any, or an
 // error.
 func (k *Kafka) fetch(ctx context.Context) bool {
-	k.fetched = k.fetched[:0]
+	k.fetched, k.taken = k.fetched[:0], 0
 	polled := k.client.PollRecords(ctx, pollRecords)
 	polled.EachPartition(func(p kgo.FetchTopicPartition) {
 		if k.failed != nil || isDone(p.Err) {
@@ -200,8 +206,8 @@ func isDone(err error) bool {
 func (k *Kafka) take(max int) []smelt.Record {
 	k.records, k.headers = k.records[:0], k.headers[:0]
 	size := 0
-	for len(k.fetched) > 0 {
-		p := &k.fetched[0]
+	for ; k.taken < len(k.fetched); k.taken++ {
+		p := &k.fetched[k.taken]
 		for i, r := range p.Records {
 			if size > 0 && size+len(r.Value) > max {
 				p.Records = p.Records[i:]
@@ -210,7 +216,6 @@ func (k *Kafka) take(max int) []smelt.Record {
 			size += len(r.Key) + len(r.Value) + recordOverhead
 			k.records = append(k.records, k.convert(r))
 		}
-		k.fetched = k.fetched[1:]
 	}
 	return k.records
 }

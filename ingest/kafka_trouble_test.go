@@ -1,0 +1,301 @@
+package ingest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"smelt"
+	"smelt/ingest"
+)
+
+func TestKafkaOpenTrouble(t *testing.T) {
+	t.Parallel()
+	plain := newBroker(t, 1)
+	closed := newBroker(t, 1, kfake.EnableSASL(), kfake.Superuser("PLAIN", "smelt", "right"),
+		kfake.Superuser("SCRAM-SHA-256", "smelt256", "right"), kfake.Superuser("SCRAM-SHA-512", "smelt512", "right"))
+	login := func(mechanism, user, password string) ingest.Cluster {
+		return ingest.Cluster{Brokers: closed.ListenAddrs(), SASL: ingest.SASL{Mechanism: mechanism, User: user, Password: password}}
+	}
+	nobody := unusedAddress(t)
+	for _, c := range []struct {
+		name    string
+		cluster ingest.Cluster
+		topic   string
+		want    string // empty: it opens
+	}{
+		{"fine", plain.cluster, topicName, ""},
+		{"PLAIN", login("PLAIN", "smelt", "right"), topicName, ""},
+		{"SCRAM-SHA-256", login("SCRAM-SHA-256", "smelt256", "right"), topicName, ""},
+		{"SCRAM-SHA-512", login("SCRAM-SHA-512", "smelt512", "right"), topicName, ""},
+		{"wrong password", login("PLAIN", "smelt", "wrong"), topicName, "wrong user or password"},
+		{"wrong SCRAM password", login("SCRAM-SHA-512", "smelt512", "wrong"), topicName, "wrong user or password"},
+		{"no such mechanism", login("GSSAPI", "smelt", "right"), topicName, "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"},
+		{"missing topic", plain.cluster, "sensor.readings", "topic sensor.readings does not exist on " +
+			plain.ListenAddrs()[0] + ": create it, or set source.kafka in pipeline.yml"},
+		{"broker down", ingest.Cluster{Brokers: []string{nobody}}, topicName, nobody},
+		{"no broker given", ingest.Cluster{}, topicName, "SMELT_KAFKA_BROKERS"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			source, err := ingest.OpenKafka(deadline(t), ingest.KafkaConfig{
+				Cluster: c.cluster, Topic: c.topic, Group: "smelt", Resume: at(-1),
+			})
+			if err == nil {
+				source.Close()
+			}
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("open: %v", err)
+			case c.want != "" && err == nil:
+				t.Errorf("open: got no error, want %q", c.want)
+			case c.want != "" && (!errors.Is(err, smelt.ErrSource) || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("open: got error %q, want %q of kind %v", err, c.want, smelt.ErrSource)
+			}
+			if err != nil && strings.Contains(err.Error(), "right") {
+				t.Errorf("the error tells the password: %v", err)
+			}
+		})
+	}
+}
+
+// unusedAddress is one where nothing listens.
+func unusedAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestKafkaOutOfRange(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		next  int64
+		first int64 // the offset that comes first; -1: an error
+	}{
+		{"nothing yet", -1, 5},
+		{"at the start", 5, 5},
+		{"at the end", 10, 10},
+		{"deleted", 4, -1},
+		{"beyond the end", 11, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBroker(t, 1).withClient(t)
+			b.append(t, make([]smelt.Record, 10)...)
+			if err := b.DeleteRecords(topicName, 0, 5); err != nil {
+				t.Fatalf("delete records: %v", err)
+			}
+			source := b.open(t, at(c.next))
+			defer source.Close()
+			if c.first < 0 {
+				for range 2 {
+					records, err := source.Poll(deadline(t), 1<<20)
+					if !errors.Is(err, smelt.ErrSource) || len(records) > 0 || !strings.Contains(err.Error(), "the log holds 5 to 10") {
+						t.Fatalf("poll: got %d records and error %v, want one that tells the extent", len(records), err)
+					}
+				}
+				return
+			}
+			if c.first == 10 {
+				if records, err := source.Poll(soon(t), 1<<20); err != nil || len(records) > 0 {
+					t.Fatalf("poll: got %d records and error %v, want none", len(records), err)
+				}
+				b.append(t, smelt.Record{})
+			}
+			records, err := source.Poll(deadline(t), 1<<20)
+			if err != nil || len(records) == 0 || records[0].Offset != c.first {
+				t.Errorf("poll: got %v and error %v, want offset %d first", records, err, c.first)
+			}
+		})
+	}
+}
+
+// soon is a context in which the source is given its partitions, and no more.
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(deadline(t))
+	cancel()
+	return ctx
+}
+
+// TestKafkaDeletedWhileRead lets retention overtake a slow reader.
+func TestKafkaDeletedWhileRead(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	// More than is fetched ahead, as single batches.
+	for range 12 {
+		b.append(t, smelt.Record{Value: make([]byte, 4<<20)})
+	}
+	source := b.open(t, at(-1))
+	defer source.Close()
+	if records, err := source.Poll(deadline(t), 1); err != nil || len(records) != 1 {
+		t.Fatalf("poll: got %d records and error %v, want 1", len(records), err)
+	}
+	if err := b.DeleteRecords(topicName, 0, 12); err != nil {
+		t.Fatalf("delete records: %v", err)
+	}
+	b.append(t, smelt.Record{Value: []byte("after the gap")})
+	next := int64(1)
+	for {
+		records, err := source.Poll(deadline(t), 1)
+		if err != nil {
+			if !errors.Is(err, smelt.ErrSource) || !strings.Contains(err.Error(), "deleted") {
+				t.Fatalf("poll: got error %v, want one that says that records were deleted", err)
+			}
+			break
+		}
+		if len(records) != 1 || records[0].Offset != next {
+			t.Fatalf("poll: got %d records, want offset %d or an error", len(records), next)
+		}
+		next++
+	}
+	if records, err := source.Poll(deadline(t), 1); err == nil {
+		t.Errorf("poll after the failure: got %d records, want the error again", len(records))
+	}
+}
+
+// TestKafkaAborted checks that an aborted transaction leaves only a hole.
+func TestKafkaAborted(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, smelt.Record{Value: []byte("before")})
+	b.abort(t, 0)
+	b.append(t, smelt.Record{Value: []byte("after")})
+	source := b.open(t, at(0))
+	defer source.Close()
+	var got []smelt.Record
+	for len(got) < 2 {
+		records, err := source.Poll(deadline(t), 1<<20)
+		if err != nil || len(records) == 0 {
+			t.Fatalf("poll: got %d records and error %v", len(records), err)
+		}
+		for _, r := range records {
+			r.Value = bytes.Clone(r.Value)
+			got = append(got, r)
+		}
+	}
+	if string(got[0].Value) != "before" || string(got[1].Value) != "after" || got[1].Offset != 3 {
+		t.Errorf("got %q at %d, then %q at %d; want before at 0, after at 3",
+			got[0].Value, got[0].Offset, got[1].Value, got[1].Offset)
+	}
+}
+
+// TestKafkaOpenTransaction checks that Describe ends where reading does: before
+// a transaction that is not decided yet.
+func TestKafkaOpenTransaction(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, smelt.Record{})
+	writer := b.withClient(t, kgo.TransactionalID("open")).client
+	if err := writer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.ProduceSync(deadline(t), &kgo.Record{Value: []byte("undecided")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	source := b.open(t, at(0))
+	defer source.Close()
+	d, err := source.Describe(deadline(t))
+	if want := (smelt.Extent{Start: 0, End: 1}); err != nil || d.Partitions[0] != want {
+		t.Errorf("describe: got %v and error %v, want %v", d.Partitions[0], err, want)
+	}
+	if err := writer.EndTransaction(deadline(t), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKafkaRecreated has the topic deleted and made anew under a reader.
+func TestKafkaRecreated(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the client takes ten seconds to believe that a topic is another one")
+	}
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, smelt.Record{Value: []byte("old")})
+	source := b.open(t, at(0))
+	defer source.Close()
+	if records, err := source.Poll(deadline(t), 1<<20); err != nil || len(records) != 1 {
+		t.Fatalf("poll: got %d records and error %v, want 1", len(records), err)
+	}
+	before, err := source.Describe(deadline(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.DeleteTopic(topicName); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CreateTopic(topicName, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.withClient(t).append(t, make([]smelt.Record, 5)...)
+	if records, err := source.Poll(deadline(t), 1<<20); !errors.Is(err, smelt.ErrSource) || len(records) > 0 {
+		t.Errorf("poll: got %d records and error %v, want only an error", len(records), err)
+	}
+	after, err := source.Describe(deadline(t))
+	if err != nil || after.Topic == before.Topic {
+		t.Errorf("describe: got topic id %q and error %v, want another id than %q", after.Topic, err, before.Topic)
+	}
+}
+
+// TestKafkaLargeRecord lets a record through that is above every fetch size.
+func TestKafkaLargeRecord(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	large := bytes.Repeat([]byte("0123456789abcdef"), 12<<20/16)
+	b.append(t, smelt.Record{Value: []byte("small")})
+	b.append(t, smelt.Record{Value: large})
+	b.append(t, smelt.Record{Value: []byte("small again")})
+	source := b.open(t, at(-1))
+	defer source.Close()
+	var sizes []int
+	for len(sizes) < 3 {
+		records, err := source.Poll(deadline(t), 1<<20)
+		if err != nil || len(records) == 0 {
+			t.Fatalf("poll: got %d records and error %v", len(records), err)
+		}
+		for _, r := range records {
+			sizes = append(sizes, len(r.Value))
+		}
+	}
+	if sizes[1] != len(large) {
+		t.Errorf("got records of %v bytes, want the second of %d", sizes, len(large))
+	}
+}
+
+// TestKafkaBrokerDies checks that Poll ends with its context, and Close in
+// time, when the broker has gone away.
+func TestKafkaBrokerDies(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, smelt.Record{Value: []byte("x")})
+	source := b.open(t, at(-1))
+	if records, err := source.Poll(deadline(t), 1<<20); err != nil || len(records) != 1 {
+		t.Fatalf("poll: got %d records and error %v, want 1", len(records), err)
+	}
+	b.Cluster.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if records, _ := source.Poll(ctx, 1<<20); len(records) > 0 {
+			t.Errorf("poll: got %d records from a broker that is gone", len(records))
+		}
+	}()
+	cancel()
+	<-done
+	if err := source.Commit(deadline(t), map[int32]int64{0: 1}); !errors.Is(err, smelt.ErrSource) {
+		t.Errorf("commit: got error %v, want %v", err, smelt.ErrSource)
+	}
+	source.Close() // says what it could not do
+}
