@@ -15,7 +15,6 @@ import (
 	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
-	"github.com/versity/versitygw/s3api"
 )
 
 // Bucket is the bucket that the stack makes for the lake.
@@ -63,16 +62,12 @@ func startS3(ctx context.Context, home string, p ports, secret string) (*gateway
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	g := &gateway{cancel: cancel, ended: make(chan struct{})}
-	listening := make(chan struct{})
-	stdout := os.Stdout
-	os.Stdout = os.Stderr // the server greets on standard output, which is for data
 	go func() {
 		defer close(g.ended)
 		g.err = embedgw.RunVersityGW(running, backend, &embedgw.Config{
 			RootUserAccess:    accessKey,
 			RootUserSecret:    secret,
 			IAMService:        auth.NewIAMServiceSingle(auth.Account{Access: accessKey, Secret: secret, Role: auth.RoleAdmin}),
-			S3Options:         []s3api.Option{s3api.WithOnListen(func() { close(listening) })},
 			Region:            region,
 			Ports:             []string{address(p.s3)},
 			WebuiPorts:        []string{address(p.console)},
@@ -85,11 +80,6 @@ func startS3(ctx context.Context, home string, p ports, secret string) (*gateway
 			Quiet:             true,
 		})
 	}()
-	select {
-	case <-listening:
-	case <-g.ended:
-	}
-	os.Stdout = stdout
 	if err := g.ready(ctx, address(p.s3), secret); err != nil {
 		return nil, errors.Join(err, g.stop())
 	}

@@ -7,8 +7,9 @@
 // Nothing between ingest and gold knows this package. Those stages get the
 // endpoints and credentials of [Stack.Settings], or of a real cluster.
 //
-// The S3 server changes the working directory of its process, and runs once in
-// a process at most, so a stack has a process of its own: `smelt stack`.
+// The S3 server changes the working directory of its process, runs once in a
+// process at most, and greets on os.Stdout, so a stack has a process of its own,
+// `smelt stack`, which keeps its standard output for itself beforehand.
 package stack
 
 import (

@@ -38,13 +38,15 @@ func TestMain(m *testing.M) {
 
 // runChild runs a stack until standard input ends or a service does.
 func runChild(home string) error {
+	stdout := os.Stdout
+	os.Stdout = os.Stderr
 	s, err := stack.Start(context.Background(), stack.Config{Home: home})
 	if err != nil {
 		return err
 	}
 	settings := s.Settings()
 	settings["console"] = s.Console()
-	if err := json.NewEncoder(os.Stdout).Encode(settings); err != nil {
+	if err := json.NewEncoder(stdout).Encode(settings); err != nil {
 		return err
 	}
 	eof := make(chan struct{})
@@ -166,7 +168,7 @@ func TestDataOutlivesStopAndKill(t *testing.T) {
 	third.stop()
 }
 
-func TestSecretsAreClosedToOthers(t *testing.T) {
+func TestFolderIsOneStacksOwn(t *testing.T) {
 	t.Parallel()
 	home := newHome(t)
 	c := startChild(t, home)
@@ -179,27 +181,17 @@ func TestSecretsAreClosedToOthers(t *testing.T) {
 			t.Errorf("%s has mode %o, want %o", name, got, want)
 		}
 	}
+	for name, err := range map[string]error{"start": startFails(home), "remove": stack.Remove(home)} {
+		if !errors.Is(err, smelt.ErrLocked) || !strings.Contains(err.Error(), strconv.Itoa(c.cmd.Process.Pid)) {
+			t.Errorf("%s: got %v, want smelt.ErrLocked that names process %d", name, err, c.cmd.Process.Pid)
+		}
+	}
 	c.stop()
 	if err := stack.Remove(home); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(home, "*")); len(left) != 1 || filepath.Base(left[0]) != "stack.lock" {
 		t.Errorf("Remove left %v", left)
-	}
-}
-
-func TestSecondStackOnOneFolder(t *testing.T) {
-	t.Parallel()
-	home := newHome(t)
-	c := startChild(t, home)
-	defer c.stop()
-	for name, err := range map[string]error{
-		"start":  startFails(home),
-		"remove": stack.Remove(home),
-	} {
-		if !errors.Is(err, smelt.ErrLocked) || !strings.Contains(err.Error(), strconv.Itoa(c.cmd.Process.Pid)) {
-			t.Errorf("%s: got %v, want smelt.ErrLocked that names process %d", name, err, c.cmd.Process.Pid)
-		}
 	}
 }
 
