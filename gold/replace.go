@@ -1,0 +1,259 @@
+package gold
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/staging"
+	"smelt/internal/table"
+)
+
+// replace computes the windows and works out what to change in the gold table.
+// Windows whose rows come out as they are stay untouched.
+func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir string, now time.Time) (table.Change, []staging.Staged, error) {
+	var change table.Change
+	added, err := staging.Missing(j.gold, j.columns)
+	if err != nil {
+		return change, nil, err
+	}
+	change.AddColumns = added
+	if err := s.recompute(ctx, j, touched); err != nil {
+		return change, nil, err
+	}
+	affected, release, err := s.old(ctx, j, touched)
+	if err != nil {
+		return change, nil, err
+	}
+	defer release()
+	if change.Remove, err = s.merge(ctx, j, affected, now); err != nil {
+		return change, nil, err
+	}
+	future := j.gold
+	if len(added) > 0 {
+		if future, err = j.gold.With(added...); err != nil {
+			return change, nil, err
+		}
+	}
+	written, err := s.session.WriteParquet(ctx, staging.Relation("work.result", future, j.columns), dir, duck.Layout{
+		FieldIDs:  future.FieldIDs(),
+		Partition: duck.PartitionValues(future.Partition()),
+		Sort:      duck.Quote(s.Model.Column),
+	})
+	if err != nil {
+		return change, nil, err
+	}
+	staged, err := s.Area.Upload(ctx, future, written)
+	change.Add = staging.Files(staged)
+	return change, staged, err
+}
+
+// recompute fills work.fresh with the model's rows of the windows, and
+// work.windows with the windows; no windows stand for all.
+func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error {
+	err := s.session.Exec(ctx,
+		"CREATE OR REPLACE TABLE work.fresh ("+declarations(s.computed(j))+")",
+		"CREATE OR REPLACE TABLE work.windows (w TIMESTAMPTZ)")
+	if err != nil {
+		return err
+	}
+	files, err := j.silver.Files(ctx, j.snapshot.ID)
+	if err != nil {
+		return err
+	}
+	for _, c := range s.chunks(files, touched) {
+		if err := s.part(ctx, j, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part computes one part.
+func (s *Stage) part(ctx context.Context, j job, c chunk) error {
+	paths, release, err := s.Area.Fetch(ctx, c.files)
+	if err != nil {
+		return err
+	}
+	defer release()
+	condition, err := s.ask(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := s.show(ctx, j.silver.Columns(), paths, condition); err != nil {
+		return err
+	}
+	if err := s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.part AS SELECT "+casts(s.computed(j))+" FROM work.model"); err != nil {
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/%s.sql: %w", s.Pipeline.Name, s.Model.Name, err))
+	}
+	if err := s.checkWindows(ctx, c); err != nil {
+		return err
+	}
+	return s.session.Exec(ctx, "INSERT INTO work.fresh BY NAME FROM work.part")
+}
+
+// ask notes a chunk's windows in work.windows, and gives the condition that a
+// silver row lies in one of them.
+func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
+	at := duck.Quote(s.Pipeline.Events.Time)
+	condition := fmt.Sprintf("%s >= %s AND %s < %s", at, timestamp(c.from), at, timestamp(c.to))
+	if c.windows == nil {
+		return condition, nil
+	}
+	starts := make([]string, len(c.windows))
+	for i, w := range c.windows {
+		starts[i] = "(" + timestamp(w) + ")"
+	}
+	err := s.session.Exec(ctx, "INSERT INTO work.windows VALUES "+strings.Join(starts, ", "))
+	return condition + fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", bucket(s.Model.Window, at)), err
+}
+
+// checkWindows refuses rows that are of no window, or of one not asked for.
+func (s *Stage) checkWindows(ctx context.Context, c chunk) error {
+	w := s.window()
+	fits := fmt.Sprintf("%s = %s AND %s >= %s AND %s < %s", w, bucket(s.Model.Window, w), w, timestamp(c.from), w, timestamp(c.to))
+	if c.windows != nil {
+		fits += fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", w)
+	}
+	strays, err := s.session.Strings(ctx, fmt.Sprintf("SELECT coalesce(%s::VARCHAR, 'NULL') FROM work.part WHERE (%s) IS NOT TRUE LIMIT 1", w, fits))
+	if err != nil {
+		return err
+	}
+	if len(strays) > 0 {
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/%s.sql gives a row whose %s is %s, which is not the start of the window of %s that its events lie in",
+			s.Pipeline.Name, s.Model.Name, s.Model.Column, strays[0], s.Model.Window))
+	}
+	return nil
+}
+
+// old puts into work.old the rows of the gold files that may have rows of the
+// windows.
+func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected []table.File, release func(), err error) {
+	if current, ok := j.gold.Current(); ok {
+		files, err := j.gold.Files(ctx, current.ID)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, f := range files {
+			if j.all != "" || s.holds(f, touched) {
+				affected = append(affected, f)
+			}
+		}
+	}
+	paths, release, err := s.Area.Fetch(ctx, affected)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+declarations(j.columns)+", __file VARCHAR)")
+	for i, f := range affected {
+		if err == nil {
+			err = s.session.Exec(ctx, fmt.Sprintf("INSERT INTO work.old BY NAME SELECT *, %s AS __file FROM %s",
+				duck.Literal(f.Key), duck.ReadParquet(j.columns, paths[i:i+1])))
+		}
+	}
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return affected, release, nil
+}
+
+// holds says whether a gold file may have rows of the windows.
+func (s *Stage) holds(f table.File, windows []time.Time) bool {
+	lo, hi, ok := f.Range(s.Model.Column)
+	if !ok {
+		return true
+	}
+	for _, w := range windows {
+		if !w.Before(lo) && !w.After(hi) {
+			return true
+		}
+	}
+	return false
+}
+
+// merge fills work.result with what is to be written: the fresh rows of the
+// windows that changed, and the other rows of the files that are replaced for
+// them, which it returns.
+func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now time.Time) ([]table.File, error) {
+	w, model := s.window(), names(s.computed(j))
+	mine := w + " IN (SELECT w FROM work.windows)"
+	if j.all != "" {
+		mine = "true"
+	}
+	final := fmt.Sprintf("%s + to_microseconds(%d) <= %s", "c.w", s.Model.Window.Microseconds(), timestamp(j.before.Watermark))
+	if j.before.Watermark.IsZero() {
+		final = "false"
+	}
+	err := s.session.Exec(ctx,
+		fmt.Sprintf(`CREATE OR REPLACE TABLE work.changed AS SELECT DISTINCT %s AS w FROM (
+			(SELECT %s FROM work.fresh EXCEPT ALL SELECT %s FROM work.old WHERE %s)
+			UNION ALL
+			(SELECT %s FROM work.old WHERE %s EXCEPT ALL SELECT %s FROM work.fresh))`, w, model, model, mine, model, mine, model),
+		fmt.Sprintf(`CREATE OR REPLACE TABLE work.revisions AS
+			SELECT c.w, coalesce(max(o._revision) + CASE WHEN %s THEN 1 ELSE 0 END, 0) AS revision
+			FROM work.changed AS c LEFT JOIN work.old AS o ON c.w = o.%s::TIMESTAMPTZ GROUP BY c.w`, final, duck.Quote(s.Model.Column)),
+		fmt.Sprintf("CREATE OR REPLACE TABLE work.replaced AS SELECT DISTINCT __file FROM work.old WHERE %s IN (SELECT w FROM work.changed)", w),
+		fmt.Sprintf(`CREATE OR REPLACE TABLE work.result AS
+			SELECT %s, r.revision AS _revision, %s AS _computed_at
+			FROM work.fresh AS f JOIN work.revisions AS r ON f.%s::TIMESTAMPTZ = r.w
+			UNION ALL BY NAME
+			SELECT %s FROM work.old WHERE __file IN (FROM work.replaced) AND %s NOT IN (SELECT w FROM work.changed)`,
+			names(s.computed(j)), timestamp(now), duck.Quote(s.Model.Column), names(j.columns), w))
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.session.Strings(ctx, "FROM work.replaced")
+	if err != nil {
+		return nil, err
+	}
+	replaced := map[string]bool{}
+	for _, k := range keys {
+		replaced[k] = true
+	}
+	var remove []table.File
+	for _, f := range affected {
+		if replaced[f.Key] {
+			remove = append(remove, f)
+		}
+	}
+	return remove, nil
+}
+
+// window writes the start of a gold row's window.
+func (s *Stage) window() string { return duck.Quote(s.Model.Column) + "::TIMESTAMPTZ" }
+
+// computed are the columns that the model gives.
+func (s *Stage) computed(j job) []smelt.Column { return j.columns[:len(j.columns)-len(ownColumns)] }
+
+func names(columns []smelt.Column) string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = duck.Quote(c.Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func casts(columns []smelt.Column) string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = fmt.Sprintf("%s::%s AS %s", duck.Quote(c.Name), c.Type, duck.Quote(c.Name))
+	}
+	return strings.Join(out, ", ")
+}
+
+func declarations(columns []smelt.Column) string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = duck.Quote(c.Name) + " " + c.Type.String()
+	}
+	return strings.Join(out, ", ")
+}
+
+// timestamp writes a time as SQL, to the microsecond.
+func timestamp(t time.Time) string {
+	return "TIMESTAMPTZ '" + t.UTC().Format("2006-01-02 15:04:05.000000") + "+00'"
+}

@@ -1,0 +1,249 @@
+// Package gold is the third stage of the line: it keeps, for each model of a
+// pipeline, an Iceberg table of the model's SELECT over silver, window by
+// window. A refresh recomputes the windows that changed silver files touch, and
+// only those, so its cost follows what changed, and a late event is like any
+// other. The table's own newest snapshot records the silver snapshot that it
+// was computed from.
+package gold
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/ledger"
+	"smelt/internal/staging"
+	"smelt/internal/table"
+)
+
+// Config is what a stage works with.
+type Config struct {
+	Pipeline *smelt.Pipeline
+	Model    smelt.Model
+	Area     staging.Area
+	Duck     *duck.DB
+	Locker   smelt.Locker
+	Log      *slog.Logger
+}
+
+// mostBehind is how many silver snapshots gold's record may stay behind while
+// none of them changes a row, before it is brought up with a commit of its own:
+// silver keeps every snapshot from the recorded one on.
+const mostBehind = 100
+
+// Stage writes gold.<pipeline>_<model>. It is a [smelt.Stage].
+type Stage struct {
+	Config
+	session *duck.Session
+	seen    int64 // a silver snapshot without changes since the recorded one
+}
+
+// Open makes a stage, with a DuckDB session of its own. Nothing is read or
+// written before the first step.
+func Open(ctx context.Context, cfg Config) (*Stage, error) {
+	session, err := cfg.Duck.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Stage{Config: cfg, session: session}, nil
+}
+
+// Close releases the session.
+func (s *Stage) Close() error { return s.session.Close() }
+
+// Name is the table's name.
+func (s *Stage) Name() string { return TableName(s.Pipeline.Name, s.Model.Name) }
+
+// TableName is the name of a model's gold table.
+func TableName(pipeline, model string) string { return "gold." + pipeline + "_" + model }
+
+// Digest stands for a model's SQL and window: when it changes, everything is
+// recomputed.
+func Digest(m smelt.Model) string {
+	sum := sha256.Sum256([]byte(m.Window.String() + "\x00" + m.Column + "\x00" + m.SQL))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Step brings the table up to the newest silver snapshot. Records counts the
+// windows recomputed. When another process holds the table it does nothing.
+func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
+	unlock, err := s.Locker.TryLock(ctx, s.Name())
+	if errors.Is(err, smelt.ErrLocked) {
+		return smelt.Progress{}, nil
+	}
+	if err != nil {
+		return smelt.Progress{}, err
+	}
+	defer unlock()
+	windows, err := s.refresh(ctx)
+	if err != nil {
+		return smelt.Progress{}, fmt.Errorf("%s: %w", s.Name(), err)
+	}
+	return smelt.Progress{Records: windows}, nil
+}
+
+// job is one refresh.
+type job struct {
+	silver   *table.Table
+	snapshot table.Snapshot // of silver, to compute from
+	source   ledger.Silver
+	gold     *table.Table
+	before   ledger.Gold
+	columns  []smelt.Column // of the gold table
+	all      string         // why every window is recomputed; "" when only touched ones are
+}
+
+func (s *Stage) refresh(ctx context.Context) (int64, error) {
+	j, ok, err := s.plan(ctx)
+	if err != nil || !ok {
+		return 0, err
+	}
+	touched, behind, err := s.touched(ctx, &j)
+	if err != nil {
+		return 0, err
+	}
+	if len(touched) == 0 && j.all == "" && behind < mostBehind {
+		s.seen = j.snapshot.ID
+		return 0, nil
+	}
+	if j.all != "" {
+		s.Log.Info("gold is recomputed as a whole", "table", s.Name(), "reason", j.all)
+	}
+	return s.compute(ctx, j, touched)
+}
+
+// plan loads both tables. ok is false when gold is up to date.
+func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
+	j.silver, err = s.Area.Lake.Load(ctx, "silver."+s.Pipeline.Name)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return j, false, nil
+	}
+	if err != nil {
+		return j, false, err
+	}
+	if j.snapshot, ok = j.silver.Current(); !ok || j.snapshot.ID == s.seen {
+		return j, false, nil
+	}
+	if j.source, _, _, err = ledger.Read[ledger.Silver](j.silver); err != nil {
+		return j, false, err
+	}
+	if err := s.open(ctx, &j); err != nil {
+		return j, false, err
+	}
+	var recorded bool
+	if j.before, _, recorded, err = ledger.Read[ledger.Gold](j.gold); err != nil {
+		return j, false, err
+	}
+	switch {
+	case !recorded:
+		j.all = "it is new"
+	case j.before.Model != Digest(s.Model):
+		j.all = "its model has changed"
+	}
+	return j, j.all != "" || j.before.SilverSnapshot != j.snapshot.ID, nil
+}
+
+// open binds the model to silver's columns, and loads or makes the gold table.
+func (s *Stage) open(ctx context.Context, j *job) error {
+	file := s.Pipeline.Name + "/" + s.Model.Name + ".sql"
+	if err := s.show(ctx, j.silver.Columns(), nil, "false"); err != nil {
+		return err
+	}
+	columns, err := Columns(ctx, s.session, s.Model)
+	if err != nil {
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s: %w", file, err))
+	}
+	j.columns = columns
+	j.gold, err = s.Area.Lake.Load(ctx, s.Name())
+	if errors.Is(err, smelt.ErrNotFound) {
+		j.gold, err = s.Area.Lake.Create(ctx, s.Name(), table.Definition{
+			Columns: columns, Partition: []smelt.PartitionField{{Transform: "day", Column: s.Model.Column}},
+		})
+	}
+	return err
+}
+
+// Columns of every gold table beside those of its model.
+const (
+	colRevision   = "_revision"
+	colComputedAt = "_computed_at"
+)
+
+var ownColumns = []smelt.Column{
+	{Name: colRevision, Type: smelt.Type{Name: "bigint"}},
+	{Name: colComputedAt, Type: smelt.Type{Name: "timestamptz"}},
+}
+
+// Columns binds a model to the silver.<pipeline> that the session shows, and
+// gives the columns of its gold table.
+func Columns(ctx context.Context, session *duck.Session, m smelt.Model) ([]smelt.Column, error) {
+	if err := session.Exec(ctx, "CREATE OR REPLACE VIEW work.model AS "+m.SQL); err != nil {
+		return nil, err
+	}
+	described, err := session.Describe(ctx, "FROM work.model")
+	if err != nil {
+		return nil, err
+	}
+	var out []smelt.Column
+	window := false
+	for _, c := range described {
+		typ, ok := duck.Storable(c.Type)
+		if !ok {
+			return nil, fmt.Errorf("column %s is a %s, which a table cannot keep: cast it", c.Name, c.Type)
+		}
+		if c.Name == m.Column {
+			window = true
+			if typ.Name != "timestamptz" && typ.Name != "timestamp" && typ.Name != "date" {
+				return nil, fmt.Errorf("the window's column %s is a %s: it must be a time", c.Name, c.Type)
+			}
+		}
+		out = append(out, smelt.Column{Name: c.Name, Type: typ})
+	}
+	if !window {
+		return nil, fmt.Errorf("there is no column %s, which pipeline.yml names as the window's", m.Column)
+	}
+	return append(out, ownColumns...), nil
+}
+
+// compute recomputes windows, replaces them, and records the silver snapshot.
+func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64, error) {
+	dir, err := s.Duck.TempDir()
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	now := time.Now().UTC()
+	next := ledger.Gold{
+		SilverSnapshot: j.snapshot.ID, SilverRows: j.source.Rows(), Model: Digest(s.Model), All: j.all,
+		Newest: j.source.Newest, Windows: int64(len(touched)),
+	}
+	if !j.source.Newest.IsZero() {
+		next.Watermark = j.source.Newest.Add(-s.Pipeline.Events.Watermark)
+	}
+	change, staged, err := s.replace(ctx, j, touched, dir, now)
+	if err != nil {
+		return 0, errors.Join(err, s.Area.Discard(ctx, staged))
+	}
+	if err := ledger.Write(&change, next); err != nil {
+		return 0, err
+	}
+	_, err = j.gold.Commit(ctx, change)
+	if errors.Is(err, table.ErrConflict) {
+		return 0, errors.Join(err, s.Area.Discard(ctx, staged))
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Area.Keep(staged); err != nil {
+		s.Log.Warn("keep files in the cache", "table", s.Name(), "error", err)
+	}
+	s.Log.Info("gold refresh", "table", s.Name(), "windows", len(touched), "took", time.Since(now).Round(time.Millisecond).String())
+	return int64(len(touched)), nil
+}

@@ -1,0 +1,270 @@
+// Package duck runs DuckDB inside the process: the engine of silver, gold and
+// the shell. It is the only importer of DuckDB.
+//
+// One [DB] is one in-memory instance with one memory limit. Each job takes a
+// [Session]: a connection with a catalog of its own, so that two jobs may both
+// have a table bronze.sensors and neither leaves anything behind.
+package duck
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"smelt"
+)
+
+// Config bounds an instance.
+type Config struct {
+	MemoryBytes int64  // DuckDB's limit; what goes beyond it spills to TempDir
+	TempDir     string // for spilling and for files on their way; made when missing
+	Threads     int    // 0: as many as there are cores
+}
+
+// maxSpillBytes bounds what DuckDB may spill before a query fails: a runaway
+// query must not fill the disk that the lake may live on.
+const maxSpillBytes = 64 << 30
+
+// DB is one DuckDB instance. It is safe for concurrent use.
+type DB struct {
+	pool    *sql.DB
+	tempDir string
+	next    atomic.Int64
+}
+
+// Open starts an instance in memory.
+func Open(cfg Config) (*DB, error) {
+	if err := os.MkdirAll(cfg.TempDir, 0o700); err != nil {
+		return nil, fmt.Errorf("duckdb's temp folder: %w", err)
+	}
+	settings := []string{
+		"SET TimeZone = 'UTC'",
+		fmt.Sprintf("SET memory_limit = '%d B'", cfg.MemoryBytes),
+		"SET temp_directory = " + Literal(filepath.Join(cfg.TempDir, "spill")),
+		fmt.Sprintf("SET max_temp_directory_size = '%d B'", int64(maxSpillBytes)),
+		"SET autoinstall_known_extensions = false",
+	}
+	if cfg.Threads > 0 {
+		settings = append(settings, fmt.Sprintf("SET threads = %d", cfg.Threads))
+	}
+	connector, err := duckdb.NewConnector("", func(conn driver.ExecerContext) error {
+		for _, s := range settings {
+			if _, err := conn.ExecContext(context.Background(), s, nil); err != nil {
+				return fmt.Errorf("%s: %w", s, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open duckdb: %w", err)
+	}
+	pool := sql.OpenDB(connector)
+	pool.SetMaxIdleConns(0) // a connection that is given back takes its temp tables along
+	return &DB{pool: pool, tempDir: cfg.TempDir}, nil
+}
+
+// Close ends the instance. Its sessions must be closed before.
+func (db *DB) Close() error { return db.pool.Close() }
+
+// TempDir makes a new folder for files on their way. The caller removes it.
+func (db *DB) TempDir() (string, error) { return os.MkdirTemp(db.tempDir, "job-") }
+
+// Session is one job's connection with its own catalog, in which the schemas
+// bronze, silver, gold, reference and work are there. It is used by one
+// goroutine at a time.
+type Session struct {
+	db      *DB
+	conn    *sql.Conn
+	catalog string
+}
+
+// Session opens a session.
+func (db *DB) Session(ctx context.Context) (*Session, error) {
+	conn, err := db.pool.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("duckdb connection: %w", err)
+	}
+	s := &Session{db: db, conn: conn, catalog: fmt.Sprintf("job%d", db.next.Add(1))}
+	err = s.Exec(ctx,
+		"ATTACH ':memory:' AS "+s.catalog,
+		"USE "+s.catalog,
+		"CREATE SCHEMA bronze", "CREATE SCHEMA silver", "CREATE SCHEMA gold",
+		"CREATE SCHEMA reference", "CREATE SCHEMA work")
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close drops the session's catalog and its connection.
+func (s *Session) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // a cancelled query ends within half a second
+	defer cancel()
+	err := s.Exec(ctx, "USE memory", "DETACH DATABASE IF EXISTS "+s.catalog)
+	return errors.Join(err, s.conn.Close())
+}
+
+// Exec runs statements in order, each for its effect.
+func (s *Session) Exec(ctx context.Context, statements ...string) error {
+	for _, q := range statements {
+		if _, err := s.conn.ExecContext(ctx, q); err != nil {
+			return wrap(q, err)
+		}
+	}
+	return nil
+}
+
+// Query runs one query. The caller closes the rows.
+func (s *Session) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := s.conn.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, wrap(query, err)
+	}
+	return rows, nil
+}
+
+// Row runs a query that gives one row, and scans it.
+func (s *Session) Row(ctx context.Context, query string, dest ...any) error {
+	if err := s.conn.QueryRowContext(ctx, query).Scan(dest...); err != nil {
+		return wrap(query, err)
+	}
+	return nil
+}
+
+// Strings runs a query whose rows are one string each.
+func (s *Session) Strings(ctx context.Context, query string, args ...any) ([]string, error) {
+	rows, err := s.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var v sql.NullString
+		if err := rows.Scan(&v); err != nil {
+			return nil, wrap(query, err)
+		}
+		out = append(out, v.String)
+	}
+	return out, wrap(query, rows.Err())
+}
+
+// Describe gives the columns of a query's result, without running it.
+func (s *Session) Describe(ctx context.Context, query string) ([]smelt.Column, error) {
+	rows, err := s.Query(ctx, "SELECT column_name, column_type FROM (DESCRIBE "+query+")")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var columns []smelt.Column
+	for rows.Next() {
+		var name, text string
+		if err := rows.Scan(&name, &text); err != nil {
+			return nil, wrap(query, err)
+		}
+		typ, err := ParseType(text)
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", name, err)
+		}
+		columns = append(columns, smelt.Column{Name: name, Type: typ})
+	}
+	return columns, wrap(query, rows.Err())
+}
+
+// Load makes the table schema.name and fills it with rows.
+func (s *Session) Load(ctx context.Context, schema, name string, columns []smelt.Column, rows [][]any) error {
+	defs := make([]string, len(columns))
+	for i, c := range columns {
+		defs[i] = Quote(c.Name) + " " + c.Type.String()
+	}
+	table := Quote(schema) + "." + Quote(name)
+	err := s.Exec(ctx, "CREATE OR REPLACE TABLE "+table+" ("+strings.Join(defs, ", ")+")")
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	return s.conn.Raw(func(c any) error {
+		app, err := duckdb.NewAppender(c.(driver.Conn), s.catalog, schema, name)
+		if err != nil {
+			return fmt.Errorf("append to %s: %w", table, err)
+		}
+		for _, row := range rows {
+			values := make([]driver.Value, len(row))
+			for i, v := range row {
+				values[i] = v
+			}
+			if err := app.AppendRow(values...); err != nil {
+				return errors.Join(fmt.Errorf("append to %s: %w", table, err), app.Close())
+			}
+		}
+		return app.Close()
+	})
+}
+
+// wrap adds the head of a failed statement to its error.
+func wrap(query string, err error) error {
+	if err == nil {
+		return nil
+	}
+	const most = 160 // bytes of a statement that an error shows
+	q := strings.Join(strings.Fields(query), " ")
+	if len(q) > most {
+		q = q[:most] + "…"
+	}
+	return &Error{Statement: q, err: err}
+}
+
+// Error is a statement that DuckDB refused or could not finish.
+type Error struct {
+	Statement string // its head
+	err       error
+}
+
+func (e *Error) Error() string { return e.err.Error() + " (in: " + e.Statement + ")" }
+func (e *Error) Unwrap() error { return e.err }
+
+// LogValue keeps the statement apart from the message.
+func (e *Error) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("message", e.err.Error()), slog.String("statement", e.Statement))
+}
+
+// Message is DuckDB's own message, without the statement.
+func (e *Error) Message() string { return e.err.Error() }
+
+// Malformed says whether an error is DuckDB's complaint about its input's
+// form, rather than about memory, files or a cancelled context.
+func Malformed(err error) bool {
+	var de *duckdb.Error
+	if !errors.As(err, &de) {
+		return false
+	}
+	switch de.Type {
+	case duckdb.ErrorTypeInvalidInput, duckdb.ErrorTypeConversion, duckdb.ErrorTypeOutOfRange, duckdb.ErrorTypeInvalidType:
+		return true
+	}
+	return false
+}
+
+// Quote writes an identifier.
+func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// Literal writes a string.
+func Literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// List writes a list of strings.
+func List(items []string) string {
+	quoted := make([]string, len(items))
+	for i, s := range items {
+		quoted[i] = Literal(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}

@@ -1,0 +1,212 @@
+package duck
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/duckdb/duckdb-go/v2"
+
+	"smelt"
+)
+
+// Layout says how rows become Parquet files.
+type Layout struct {
+	FieldIDs  string           // the table's FIELD_IDS literal, {a: 1, …}
+	Partition []PartitionValue // none: one file
+	Sort      string           // ORDER BY within a file; "" for none
+}
+
+// PartitionValue is one partition field, as an expression over the rows.
+type PartitionValue struct {
+	Name string // the field's name in the table
+	Expr string // gives the value as the table keeps it: days since 1970 for day(…)
+}
+
+// PartitionValues writes a table's partition fields as expressions.
+func PartitionValues(fields []smelt.PartitionField) []PartitionValue {
+	out := make([]PartitionValue, len(fields))
+	for i, f := range fields {
+		column := Quote(f.Column)
+		out[i] = PartitionValue{Name: f.Column + "_" + f.Transform}
+		switch f.Transform {
+		case "identity":
+			out[i] = PartitionValue{Name: f.Column, Expr: column}
+		case "hour":
+			out[i].Expr = "epoch_us(" + column + ") // 3600000000"
+		default: // year, month, day: whole units since 1970
+			out[i].Expr = fmt.Sprintf("date_diff('%s', DATE '1970-01-01', %s::DATE)", f.Transform, column)
+		}
+	}
+	return out
+}
+
+// WriteParquet writes the rows of a relation (a table's name, or a query in
+// parentheses) as Parquet into dir, one file a partition value, and describes
+// the files. No rows: no file. Columns whose names start with "__" are for
+// the layout's expressions and are not written.
+func (s *Session) WriteParquet(ctx context.Context, relation, dir string, layout Layout) ([]smelt.DataFile, error) {
+	values, err := s.partitions(ctx, relation, layout.Partition)
+	if err != nil {
+		return nil, err
+	}
+	var files []smelt.DataFile
+	for i, v := range values {
+		path := filepath.Join(dir, fmt.Sprintf("%05d.parquet", i))
+		var where []string
+		for j, p := range layout.Partition {
+			where = append(where, fmt.Sprintf("(%s) IS NOT DISTINCT FROM %s", p.Expr, value(v[j])))
+		}
+		file, err := s.copy(ctx, relation, where, path, layout)
+		if err != nil {
+			return nil, err
+		}
+		if file.Rows == 0 { // DuckDB writes a file for no rows too
+			if err := os.Remove(path); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if len(layout.Partition) > 0 {
+			file.Partition = make(map[string]any, len(v))
+			for j, p := range layout.Partition {
+				file.Partition[p.Name] = v[j]
+			}
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// partitions lists the partition values of a relation, in order; for an
+// unpartitioned layout that is one empty value.
+func (s *Session) partitions(ctx context.Context, relation string, fields []PartitionValue) ([][]any, error) {
+	if len(fields) == 0 {
+		return [][]any{nil}, nil
+	}
+	exprs := make([]string, len(fields))
+	for i, f := range fields {
+		exprs[i] = f.Expr
+	}
+	rows, err := s.Query(ctx, "SELECT DISTINCT "+strings.Join(exprs, ", ")+" FROM "+relation+" ORDER BY ALL")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out [][]any
+	for rows.Next() {
+		row := make([]any, len(fields))
+		dest := make([]any, len(fields))
+		for i := range row {
+			dest[i] = &row[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return nil, fmt.Errorf("partition values: %w", err)
+		}
+		out = append(out, row)
+	}
+	return out, rows.Err()
+}
+
+func (s *Session) copy(ctx context.Context, relation string, where []string, path string, layout Layout) (smelt.DataFile, error) {
+	q := "SELECT COLUMNS(c -> NOT starts_with(c, '__')) FROM " + relation
+	if len(where) > 0 {
+		q += " WHERE " + strings.Join(where, " AND ")
+	}
+	if layout.Sort != "" {
+		q += " ORDER BY " + layout.Sort
+	}
+	q = fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet, COMPRESSION zstd, FIELD_IDS %s, RETURN_STATS)",
+		q, Literal(path), layout.FieldIDs)
+	var (
+		name               string
+		rows, size, footer int64
+		stats, keys        any
+	)
+	if err := s.Row(ctx, q, &name, &rows, &size, &footer, &stats, &keys); err != nil {
+		return smelt.DataFile{}, err
+	}
+	return smelt.DataFile{Path: path, Rows: rows, Bytes: size, Columns: bounds(stats)}, nil
+}
+
+// bounds reads RETURN_STATS' column_statistics: a map from the quoted column
+// to a map of figures.
+func bounds(stats any) map[string]smelt.Bounds {
+	out := map[string]smelt.Bounds{}
+	for column, figures := range entries(stats) {
+		name, rest, ok := cutName(column)
+		if !ok || rest != "" { // "s"."x" is a nested leaf
+			continue
+		}
+		var b smelt.Bounds
+		for key, v := range entries(figures) {
+			text, _ := v.(string)
+			switch key {
+			case "min":
+				b.Min, b.Known = text, true
+			case "max":
+				b.Max, b.Known = text, true
+			case "null_count":
+				fmt.Sscan(text, &b.Nulls)
+			case "has_nan":
+				b.NaN = text == "true"
+			}
+		}
+		out[name] = b
+	}
+	return out
+}
+
+func entries(m any) map[string]any {
+	out := map[string]any{}
+	switch m := m.(type) {
+	case duckdb.OrderedMap:
+		for i, k := range m.Keys() {
+			out[k.(string)] = m.Values()[i]
+		}
+	case duckdb.Map:
+		for k, v := range m {
+			out[k.(string)] = v
+		}
+	}
+	return out
+}
+
+// value writes a partition value as a literal.
+func value(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "NULL"
+	case string:
+		return Literal(v)
+	case bool, int8, int16, int32, int64, float32, float64:
+		return fmt.Sprint(v)
+	case interface{ Format(string) string }: // time.Time
+		return "TIMESTAMPTZ " + Literal(v.Format("2006-01-02 15:04:05.999999Z07:00"))
+	default:
+		return Literal(fmt.Sprint(v))
+	}
+}
+
+// ReadParquet writes a relation over local Parquet files that may lack some of
+// the columns, which then are NULL, and may be none.
+func ReadParquet(columns []smelt.Column, paths []string) string {
+	typed := make([]string, len(columns))
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		typed[i] = "NULL::" + c.Type.String() + " AS " + Quote(c.Name)
+		names[i] = Quote(c.Name)
+	}
+	empty := "SELECT " + strings.Join(typed, ", ") + " WHERE false"
+	if len(paths) == 0 {
+		return "(" + empty + ")"
+	}
+	return "(SELECT " + strings.Join(names, ", ") + " FROM (" + empty +
+		" UNION ALL BY NAME SELECT * FROM read_parquet(" + List(paths) + ", union_by_name = true)))"
+}
+
+// NullTime is a nullable time for scanning.
+type NullTime = sql.NullTime

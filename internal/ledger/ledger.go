@@ -1,0 +1,112 @@
+// Package ledger is what smelt writes into the summaries of its snapshots: how
+// far a table has got, and the running counts that make the receipt. A table's
+// ledger is that of the nearest ancestor of main that has one (compaction and
+// other engines' commits have none), so that a rollback takes it along. A copy
+// among the table's properties stands in when no ancestor has it any more.
+package ledger
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"smelt"
+	"smelt/internal/table"
+)
+
+// property holds the ledger, as JSON, in a snapshot's summary and among a
+// table's properties.
+const property = "smelt.ledger"
+
+// Silver is the ledger of a silver table. The counts are of all records up to
+// the position.
+type Silver struct {
+	Position         map[int32]int64  `json:"position"`          // by partition: the next offset to read
+	Records          int64            `json:"records"`           // read from bronze
+	Tombstones       int64            `json:"tombstones"`        // of them
+	Quarantined      map[string]int64 `json:"quarantined"`       // by reason
+	Unmatched        int64            `json:"unmatched"`         // rows that found no reference row
+	Newest           time.Time        `json:"newest"`            // event time; zero when there is none yet
+	ReferenceVersion int64            `json:"reference_version"` // of the last step
+	Rejects          *Rejects         `json:"rejects,omitempty"` // of this very snapshot
+}
+
+// Rejects names a file of rejects that a silver snapshot hands to quarantine.
+type Rejects struct {
+	File    smelt.DataFile   `json:"file"`
+	Reasons map[string]int64 `json:"reasons"`
+}
+
+// Rows is how many rows silver should have: what was read and neither rejected
+// nor a tombstone.
+func (s Silver) Rows() int64 { return s.Records - s.Tombstones - s.Rejected() }
+
+// Rejected is how many records were rejected, for any reason.
+func (s Silver) Rejected() int64 {
+	var n int64
+	for _, c := range s.Quarantined {
+		n += c
+	}
+	return n
+}
+
+// Quarantine is the ledger of a quarantine table.
+type Quarantine struct {
+	SilverSnapshot int64            `json:"silver_snapshot"` // the last one whose rejects are in
+	Reasons        map[string]int64 `json:"reasons"`         // rows, by reason
+}
+
+// Gold is the ledger of a gold table.
+type Gold struct {
+	SilverSnapshot int64     `json:"silver_snapshot"` // the one that it was computed from
+	SilverRows     int64     `json:"silver_rows"`     // that it had
+	Watermark      time.Time `json:"watermark"`       // windows that ended by then are final
+	Newest         time.Time `json:"newest"`          // event time in that silver snapshot
+	Model          string    `json:"model"`           // digest of the model's SQL and window
+	Windows        int64     `json:"windows"`         // recomputed by this snapshot
+	All            string    `json:"all,omitempty"`   // why this snapshot recomputed everything
+}
+
+// Read fills a ledger from a table: the snapshot that has it and how many
+// snapshots ago that was. ok is false for a table that has none yet.
+func Read[L Silver | Quarantine | Gold](t *table.Table) (ledger L, at table.Snapshot, ok bool, err error) {
+	for _, s := range t.Ancestors() {
+		if text, ok := s.Summary[property]; ok {
+			err := json.Unmarshal([]byte(text), &ledger)
+			if err != nil {
+				err = fmt.Errorf("ledger of %s in snapshot %d: %w", t.Name(), s.ID, err)
+			}
+			return ledger, s, true, err
+		}
+	}
+	if text, ok := t.Properties()[property]; ok {
+		if err := json.Unmarshal([]byte(text), &ledger); err != nil {
+			return ledger, at, true, fmt.Errorf("ledger of %s among its properties: %w", t.Name(), err)
+		}
+		return ledger, at, true, nil
+	}
+	return ledger, at, false, nil
+}
+
+// Of reads the ledger of one snapshot.
+func Of[L Silver | Quarantine | Gold](s table.Snapshot) (ledger L, ok bool, err error) {
+	text, ok := s.Summary[property]
+	if !ok {
+		return ledger, false, nil
+	}
+	if err := json.Unmarshal([]byte(text), &ledger); err != nil {
+		return ledger, true, fmt.Errorf("ledger of snapshot %d: %w", s.ID, err)
+	}
+	return ledger, true, nil
+}
+
+// Write puts a ledger into a change.
+func Write[L Silver | Quarantine | Gold](c *table.Change, ledger L) error {
+	text, err := json.Marshal(ledger)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	c.Summary = map[string]string{property: string(text)}
+	c.Properties = map[string]string{property: string(text)}
+	return nil
+}

@@ -1,0 +1,94 @@
+// Package line wires the stages of one pipeline together: the same way for the
+// running system, for a pipeline's own test and for the simulation.
+package line
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/gold"
+	"smelt/internal/duck"
+	"smelt/internal/staging"
+	"smelt/silver"
+)
+
+// Parts are what a line is made of.
+type Parts struct {
+	Area       staging.Area
+	Duck       *duck.DB
+	References smelt.References
+	Locker     smelt.Locker
+	Log        *slog.Logger
+
+	// Source opens a pipeline's source.
+	Source func(context.Context, *smelt.Pipeline, smelt.Resume) (smelt.Source, error)
+
+	Flush     time.Duration // of bronze; its default when zero
+	RecordMax int           // bytes; bronze's default when zero
+	Codec     bronze.Codec
+	Carefully bool // send all of bronze down silver's careful path
+}
+
+// Line is the stages of one pipeline.
+type Line struct {
+	Pipeline *smelt.Pipeline
+	Bronze   *bronze.Writer
+	Silver   *silver.Stage
+	Gold     []*gold.Stage
+}
+
+// Open makes the stages. Nothing is read or written before their first steps.
+func Open(ctx context.Context, p *smelt.Pipeline, parts Parts) (*Line, error) {
+	if parts.RecordMax == 0 {
+		parts.RecordMax = bronze.DefaultRecordMax
+	}
+	l := &Line{Pipeline: p, Bronze: bronze.NewWriter(bronze.Config{
+		Pipeline: p.Name,
+		Store:    parts.Area.Store,
+		Open: func(ctx context.Context, resume smelt.Resume) (smelt.Source, error) {
+			return parts.Source(ctx, p, resume)
+		},
+		ID: newID(), Log: parts.Log, Flush: parts.Flush, RecordMax: parts.RecordMax, Codec: parts.Codec,
+	})}
+	var err error
+	l.Silver, err = silver.Open(ctx, silver.Config{
+		Pipeline: p, Bronze: bronze.NewReader(parts.Area.Store, p.Name), Area: parts.Area, Duck: parts.Duck,
+		References: parts.References, Locker: parts.Locker, Log: parts.Log,
+		RecordMax: parts.RecordMax, Carefully: parts.Carefully,
+	})
+	if err != nil {
+		return nil, errors.Join(err, l.Bronze.Close())
+	}
+	for _, m := range p.Gold {
+		g, err := gold.Open(ctx, gold.Config{
+			Pipeline: p, Model: m, Area: parts.Area, Duck: parts.Duck, Locker: parts.Locker, Log: parts.Log,
+		})
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.Gold = append(l.Gold, g)
+	}
+	return l, nil
+}
+
+// Close closes the stages, the last one first.
+func (l *Line) Close() error {
+	var errs []error
+	for _, g := range l.Gold {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(append(errs, l.Silver.Close(), l.Bronze.Close())...)
+}
+
+// newID is 128 random bits: no two processes ever share it.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

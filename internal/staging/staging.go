@@ -1,0 +1,162 @@
+// Package staging moves files between the lake and the local disk: data files
+// that DuckDB is to read are fetched through the cache, and those that it wrote
+// are uploaded. Silver, gold and backfill stand on it.
+package staging
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/store"
+	"smelt/internal/table"
+)
+
+// transfers is how many files move at once: enough to hide the store's
+// latency, few enough to leave it room for others.
+const transfers = 8
+
+// Area is where a stage's files come and go.
+type Area struct {
+	Store smelt.Store
+	Lake  *table.Lake
+	Cache *store.Cache
+}
+
+// Staged is a file that was written locally and uploaded, and is in no table yet.
+type Staged struct {
+	File  table.File
+	local string
+}
+
+// Upload puts local Parquet files into a table's folder, under names that no
+// other attempt will ever use.
+func (a Area) Upload(ctx context.Context, t *table.Table, files []smelt.DataFile) ([]Staged, error) {
+	staged := make([]Staged, len(files))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(transfers)
+	for i, f := range files {
+		g.Go(func() error {
+			local := f.Path
+			f.Path = a.Lake.Key(t.Location()) + "/data/" + uuid.NewString() + ".parquet"
+			if err := a.put(ctx, f.Path, local); err != nil {
+				return err
+			}
+			file, err := t.NewFile(f)
+			staged[i] = Staged{file, local}
+			return err
+		})
+	}
+	return staged, g.Wait()
+}
+
+func (a Area) put(ctx context.Context, key, local string) error {
+	f, err := os.Open(local)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return a.Store.Put(ctx, key, f, smelt.PutOptions{})
+}
+
+// Keep moves files whose commit has succeeded into the cache.
+func (a Area) Keep(staged []Staged) error {
+	var errs []error
+	for _, s := range staged {
+		errs = append(errs, a.Cache.Adopt(s.File.Key, s.local))
+	}
+	return errors.Join(errs...)
+}
+
+// Discard deletes files whose commit has been refused for certain. One whose
+// outcome is unknown must never be discarded: it may be live.
+func (a Area) Discard(ctx context.Context, staged []Staged) error {
+	keys := make([]string, len(staged))
+	for i, s := range staged {
+		keys[i] = s.File.Key
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return a.Store.Delete(ctx, keys...)
+}
+
+// Files are the files of some staged ones.
+func Files(staged []Staged) []table.File {
+	files := make([]table.File, len(staged))
+	for i, s := range staged {
+		files[i] = s.File
+	}
+	return files
+}
+
+// Fetch gives local copies of data files, which stay until release is called.
+func (a Area) Fetch(ctx context.Context, files []table.File) (paths []string, release func(), err error) {
+	paths = make([]string, len(files))
+	releases := make([]func(), len(files))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(transfers)
+	for i, f := range files {
+		g.Go(func() error {
+			path, done, err := a.Cache.Fetch(ctx, f.Key)
+			if err != nil {
+				return fmt.Errorf("fetch %s: %w", f.Key, err)
+			}
+			paths[i], releases[i] = path, done
+			return nil
+		})
+	}
+	err = g.Wait()
+	release = func() {
+		for _, done := range releases {
+			if done != nil {
+				done()
+			}
+		}
+	}
+	if err != nil {
+		release()
+		return nil, func() {}, err
+	}
+	return paths, release, nil
+}
+
+// Missing lists the columns that a query gives and a table has not, and refuses
+// ones whose type is another now: the table's files are there.
+func Missing(t *table.Table, columns []smelt.Column) ([]smelt.Column, error) {
+	have := t.Columns()
+	var added []smelt.Column
+	for _, c := range columns {
+		i := slices.IndexFunc(have, func(h smelt.Column) bool { return h.Name == c.Name })
+		switch {
+		case i < 0:
+			added = append(added, c)
+		case have[i].Type.String() != c.Type.String():
+			return nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("column %s of %s is %s in the table, but the pipeline's SQL gives %s now: cast it to %s, or give the new column another name",
+				c.Name, t.Name(), have[i].Type, c.Type, have[i].Type))
+		}
+	}
+	return added, nil
+}
+
+// Relation writes a query in parentheses that gives a table's columns, in its
+// order, from a relation that has some of them; the others are NULL.
+func Relation(relation string, t *table.Table, have []smelt.Column) string {
+	var selected []string
+	for _, c := range t.Columns() {
+		name := duck.Quote(c.Name)
+		if !slices.ContainsFunc(have, func(h smelt.Column) bool { return h.Name == c.Name }) {
+			name = "NULL::" + c.Type.String() + " AS " + name
+		}
+		selected = append(selected, name)
+	}
+	return "(SELECT " + strings.Join(selected, ", ") + " FROM " + relation + ")"
+}

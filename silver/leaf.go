@@ -1,0 +1,148 @@
+package silver
+
+import (
+	"fmt"
+	"strings"
+
+	"smelt"
+	"smelt/internal/duck"
+)
+
+// A leaf is one declared field of an event as DuckDB's JSON text, NULL when
+// the event does not have it. The functions here write the SQL that turns a
+// leaf into a typed value. DuckDB alone would coerce ("42", true and 1e400 all
+// become doubles), so a leaf goes through its text, and a value that is not
+// exactly of the declared type becomes NULL. Hence the one rule by which both
+// paths find what is wrong: a leaf that is there and whose value is NULL is a
+// fault, and so is a leaf that is not there where NOT NULL is declared.
+
+// JSON texts of times. Only strings that match are cast: DuckDB would take
+// "infinity", "epoch", a bare date, 24:00 and offsets of 25 hours as well.
+const (
+	zone        = `([Zz]|[+-](0[0-9]|1[0-5])(:?[0-5][0-9])?)?`
+	clock       = `([01][0-9]|2[0-3]):[0-5][0-9]`
+	day         = `[0-9]{4}-[0-9]{2}-[0-9]{2}`
+	timePattern = `"` + day + `[Tt ]` + clock + `:[0-5][0-9](\.[0-9]+)?` + zone + `"`
+	noSeconds   = `"` + day + `[Tt ]` + clock + zone + `"`
+	dayPattern  = `"` + day + `"`
+	uuidPattern = `"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"`
+	intPattern  = `-?[0-9]+`
+)
+
+// epochUnits gives, for the unit of an epoch, how many there are in a second.
+func epochUnits(unit string) int64 {
+	return map[string]int64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
+}
+
+// present is the condition that a leaf is there: an explicit null is not.
+func present(leaf string) string {
+	return fmt.Sprintf("nullif(%s::VARCHAR, 'null') IS NOT NULL", leaf)
+}
+
+// valueOf writes the typed value of a leaf, NULL when it is absent or not of
+// the type. depth makes the names of nested lambdas differ.
+func valueOf(t smelt.Type, leaf string, depth int) string {
+	text := leaf + "::VARCHAR"
+	matches := func(pattern string) string {
+		return fmt.Sprintf("regexp_full_match(%s, %s)", text, duck.Literal(pattern))
+	}
+	unquoted := "trim(" + text + ", '\"')"
+	switch t.Name {
+	case "varchar":
+		return fmt.Sprintf("CASE WHEN starts_with(%s, '\"') THEN %s->>'$' END", text, leaf)
+	case "boolean":
+		return fmt.Sprintf("CASE %s WHEN 'true' THEN true WHEN 'false' THEN false END", text)
+	case "tinyint", "smallint", "integer", "bigint":
+		return fmt.Sprintf("CASE WHEN %s THEN TRY_CAST(%s AS %s) END", matches(intPattern), text, t.Name)
+	case "float", "real", "double":
+		cast := fmt.Sprintf("TRY_CAST(%s AS %s)", text, t.Name)
+		return fmt.Sprintf("CASE WHEN isfinite(%s) THEN %s + 0 END", cast, cast) // -0 + 0 is 0
+	case "date":
+		return fmt.Sprintf("CASE WHEN %s THEN TRY_CAST(%s AS DATE) END", matches(dayPattern), unquoted)
+	case "uuid":
+		return fmt.Sprintf("CASE WHEN %s THEN TRY_CAST(%s AS UUID) END", matches(uuidPattern), unquoted)
+	case "timestamptz":
+		if t.Unit != "" {
+			return epochOf(t.Unit, text)
+		}
+		return fmt.Sprintf("CASE WHEN %s THEN TRY_CAST(upper(%s) AS TIMESTAMPTZ) WHEN %s THEN TRY_CAST(regexp_replace(upper(%s), '^(.{16})', '\\1:00') AS TIMESTAMPTZ) END",
+			matches(timePattern), unquoted, matches(noSeconds), unquoted)
+	case "json":
+		return fmt.Sprintf("nullif(%s, 'null')::JSON", text)
+	case "list":
+		return listOf(t, leaf, depth)
+	case "struct":
+		return structOf(t, leaf, depth)
+	default: // decimal(p,s)
+		return fmt.Sprintf("TRY_CAST(%s AS %s)", text, t)
+	}
+}
+
+// epochOf writes the time of a number of units since 1970, between the years
+// 1 and 9999; fractions are cut to microseconds.
+func epochOf(unit, text string) string {
+	number := fmt.Sprintf("TRY_CAST(%s AS DECIMAL(29,9))", text)
+	micros := fmt.Sprintf("floor(%s * 1000000 / %d)", number, epochUnits(unit))
+	const year1, year9999 = -62135596800, 253402300799 // seconds
+	per := epochUnits(unit)
+	return fmt.Sprintf("CASE WHEN %s BETWEEN %d AND %d THEN make_timestamp(%s::BIGINT)::TIMESTAMPTZ END",
+		number, year1*per, year9999*per, micros)
+}
+
+func listOf(t smelt.Type, leaf string, depth int) string {
+	elem := fmt.Sprintf("e%d", depth)
+	value := valueOf(*t.Elem, elem, depth+1)
+	elems := fmt.Sprintf("from_json(%s, '[\"JSON\"]')", leaf)
+	faulty := fmt.Sprintf("len(list_filter(%s, lambda %s: %s))", elems, elem, faultOf(smelt.Column{Type: *t.Elem}, elem, value))
+	return fmt.Sprintf("CASE WHEN starts_with(%s::VARCHAR, '[') AND %s = 0 THEN list_transform(%s, lambda %s: %s) END",
+		leaf, faulty, elems, elem, value)
+}
+
+func structOf(t smelt.Type, leaf string, depth int) string {
+	var fields, faults []string
+	for _, f := range t.Fields {
+		inner := fmt.Sprintf("json_extract(%s, %s)", leaf, duck.Literal(pointer(f.Name)))
+		value := valueOf(f.Type, inner, depth+1)
+		fields = append(fields, fmt.Sprintf("%s := %s", duck.Quote(f.Name), value))
+		faults = append(faults, "NOT "+faultOf(f, inner, value))
+	}
+	return fmt.Sprintf("CASE WHEN starts_with(%s::VARCHAR, '{') AND %s THEN struct_pack(%s) END",
+		leaf, strings.Join(faults, " AND "), strings.Join(fields, ", "))
+}
+
+// faultOf is the condition that a column's leaf is not what was declared,
+// given the leaf's value.
+func faultOf(c smelt.Column, leaf, value string) string {
+	if c.NotNull {
+		return fmt.Sprintf("((%s) IS NULL)", value)
+	}
+	return fmt.Sprintf("((%s) IS NULL AND %s)", value, present(leaf))
+}
+
+// reasonOf says why a faulty leaf is at fault.
+func reasonOf(t smelt.Type, leaf string) string {
+	text := leaf + "::VARCHAR"
+	var kind, otherwise string // the condition that the JSON type fits, and the reason when it does
+	switch {
+	case t.Name == "varchar":
+		kind, otherwise = fmt.Sprintf("starts_with(%s, '\"')", text), ReasonWrongType
+	case t.Name == "uuid":
+		kind, otherwise = fmt.Sprintf("starts_with(%s, '\"')", text), ReasonWrongType
+	case t.Name == "date" || t.Name == "timestamptz" && t.Unit == "":
+		kind, otherwise = fmt.Sprintf("starts_with(%s, '\"')", text), ReasonBadTime
+	case strings.HasSuffix(t.Name, "int") || t.Name == "integer":
+		kind, otherwise = fmt.Sprintf("regexp_full_match(%s, '%s')", text, intPattern), ReasonOutOfRange
+	case t.Name == "float" || t.Name == "real" || t.Name == "double" || t.Name == "timestamptz" || strings.HasPrefix(t.Name, "decimal"):
+		kind, otherwise = fmt.Sprintf("regexp_matches(%s, '^[-0-9]')", text), ReasonOutOfRange
+	default:
+		kind, otherwise = "false", ReasonWrongType
+	}
+	return fmt.Sprintf("CASE WHEN NOT (%s) THEN %s WHEN %s THEN %s ELSE %s END",
+		present(leaf), duck.Literal(ReasonMissing), kind, duck.Literal(otherwise), duck.Literal(ReasonWrongType))
+}
+
+// pointer writes the JSON pointer of a top-level field. Unlike a path it takes
+// any name.
+func pointer(name string) string {
+	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}

@@ -1,0 +1,37 @@
+package smelt_test
+
+import (
+	"strings"
+	"testing"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/pipetest"
+)
+
+// TestShippedPipelines runs the test.txtar of each pipeline that ships.
+func TestShippedPipelines(t *testing.T) {
+	t.Parallel()
+	pipelines, err := smelt.ReadPipelines(smelt.Shipped())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, p := range pipelines {
+		test, err := smelt.ReadTest(p.Test)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diffs, err := pipetest.Run(t.Context(), db, p, test)
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		for _, d := range diffs {
+			t.Errorf("%s: %s\nwant:\n%s\ngot:\n%s", p.Name, d.Table, strings.Join(d.Want, "\n"), strings.Join(d.Got, "\n"))
+		}
+	}
+}
