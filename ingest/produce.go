@@ -1,0 +1,197 @@
+package ingest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"smelt"
+)
+
+const (
+	// MaxLine is the longest line that Produce sends, in bytes.
+	MaxLine = 64 << 20
+
+	// lineBuffer is how much is read from the input at a time.
+	lineBuffer = 256 << 10
+
+	// producedBytes bounds the records on their way to the brokers: room for the
+	// longest line, and for a few batches a partition of common ones.
+	producedBytes = 2 * MaxLine
+
+	// batchOverhead is what a batch holds beside its record, in bytes, amply.
+	batchOverhead = 1 << 10
+
+	// defaultBatchBytes is what a broker takes as one batch unless told
+	// otherwise, a little less than Kafka's 1 MiB.
+	defaultBatchBytes = 1_000_000
+
+	// progressRecords is how often progress is told.
+	progressRecords = 1000
+)
+
+// Produce sends the lines of r to a topic that exists, a record a line without
+// its end, and no key; empty lines are left out. It returns when all of them are
+// acknowledged, and in any case how many were. Progress, which may be nil, is
+// told now and then, and at the end, how many records and bytes of r that is;
+// it is called on another goroutine, one call at a time.
+func Produce(ctx context.Context, cluster Cluster, topic string, r io.Reader, progress func(records, bytes int64)) (int64, error) {
+	batch, err := batchBytes(ctx, cluster, topic)
+	if err != nil {
+		return 0, err
+	}
+	client, _, err := cluster.dial(ctx, topic, nil,
+		kgo.DefaultProduceTopic(topic),
+		kgo.ProducerBatchMaxBytes(batch),
+		kgo.MaxBufferedBytes(producedBytes),
+		kgo.MaxBufferedRecords(producedBytes/recordOverhead),
+	)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+
+	p := &producer{client: client, topic: topic, batch: int(batch), progress: progress}
+	ctx, p.stop = context.WithCancelCause(ctx)
+	defer p.stop(nil)
+	if err := p.lines(ctx, r); err != nil {
+		p.stop(err)
+	}
+	if err := client.Flush(ctx); err != nil {
+		p.stop(err)
+		p.abort(ctx)
+	}
+	n := p.tell(true)
+	if err := context.Cause(ctx); err != nil {
+		return n, fmt.Errorf("produce to topic %s: %w (%d records were acknowledged)", topic, err, n)
+	}
+	return n, nil
+}
+
+// batchBytes looks up the largest batch that the topic takes.
+func batchBytes(ctx context.Context, cluster Cluster, topic string) (int32, error) {
+	client, details, err := cluster.dial(ctx, topic, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	if err := details.Err; err != nil {
+		err = cluster.explain(topic, err)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			err = fmt.Errorf("%w: create it first", err)
+		}
+		return 0, err
+	}
+	// Whoever may write to a topic need not be allowed to see its settings.
+	configs, err := kadm.NewClient(client).DescribeTopicConfigs(ctx, topic)
+	if err != nil || len(configs) != 1 || configs[0].Err != nil {
+		return defaultBatchBytes, nil
+	}
+	for _, c := range configs[0].Configs {
+		if n, err := strconv.ParseInt(c.MaybeValue(), 10, 32); err == nil && c.Key == "max.message.bytes" {
+			return int32(min(max(n, batchOverhead), MaxLine+batchOverhead)), nil
+		}
+	}
+	return defaultBatchBytes, nil
+}
+
+type producer struct {
+	client   *kgo.Client
+	topic    string
+	batch    int
+	progress func(records, bytes int64)
+	stop     context.CancelCauseFunc
+
+	mu             sync.Mutex
+	records, bytes int64 // acknowledged
+}
+
+// lines reads r to its end and hands its lines to the client.
+func (p *producer) lines(ctx context.Context, r io.Reader) error {
+	in := bufio.NewReaderSize(r, lineBuffer)
+	for n := int64(1); ctx.Err() == nil; n++ {
+		line, err := readLine(in)
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		p.send(ctx, n, line)
+		if err == io.EOF {
+			return nil
+		}
+	}
+	return nil
+}
+
+// readLine returns a line with its end, in memory of its own.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		if len(trim(line)) > MaxLine {
+			return nil, fmt.Errorf("it is longer than %d MiB", MaxLine>>20)
+		}
+		if err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
+}
+
+// trim leaves a line's end out.
+func trim(line []byte) []byte {
+	line = bytes.TrimSuffix(line, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r"))
+}
+
+// abort gives up what is not under way yet, and waits a little for the rest, so
+// that the count is right.
+func (p *producer) abort(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	_ = p.client.AbortBufferedRecords(ctx) // what it says is that time was up
+}
+
+func (p *producer) send(ctx context.Context, n int64, line []byte) {
+	value := trim(line)
+	if len(value) == 0 {
+		return
+	}
+	p.client.Produce(ctx, &kgo.Record{Value: value}, func(_ *kgo.Record, err error) {
+		switch {
+		case err == nil:
+			p.acknowledge(int64(len(line)))
+		case errors.Is(err, kerr.MessageTooLarge):
+			p.stop(smelt.Mark(smelt.ErrSource, fmt.Errorf(
+				"line %d of %d bytes is above the topic's max.message.bytes (a batch of %d): %w", n, len(value), p.batch, err)))
+		default:
+			p.stop(smelt.Mark(smelt.ErrSource, fmt.Errorf("line %d: %w", n, err)))
+		}
+	})
+}
+
+func (p *producer) acknowledge(size int64) {
+	p.mu.Lock()
+	p.records++
+	p.bytes += size
+	p.mu.Unlock()
+	p.tell(false)
+}
+
+// tell tells how far it is, and returns the records acknowledged.
+func (p *producer) tell(end bool) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.progress != nil && (end || p.records%progressRecords == 0) {
+		p.progress(p.records, p.bytes)
+	}
+	return p.records
+}
