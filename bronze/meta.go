@@ -8,16 +8,28 @@ import (
 	"smelt"
 )
 
+// Counts count lines.
+type Counts struct {
+	Count      int64 // lines: one a record
+	Tombstones int64 // of these, records without a value
+	Oversize   int64 // of these, records over the bound
+	Bytes      int64 // before compression
+}
+
+func (c Counts) plus(d Counts) Counts {
+	return Counts{c.Count + d.Count, c.Tombstones + d.Tombstones, c.Oversize + d.Oversize, c.Bytes + d.Bytes}
+}
+
 // Meta is an object's metadata: what it holds, and who wrote it. It is in the
 // object's user metadata, in decimal and RFC 3339.
 type Meta struct {
-	End        int64 // where the chain goes on: after the last record's offset
-	Count      int64 // lines
-	Tombstones int64 // of these, records without a value
-	Oversize   int64 // of these, records over the bound
-	Bytes      int64 // of the lines, before compression
-	First      int64 // the offset of the first record
-	Last       int64 // the offset of the last record
+	Counts
+	Chain Counts // of all objects of the chain up to and with this one
+
+	Start int64 // the object's position
+	End   int64 // where the chain goes on: after the last record's offset
+	First int64 // the offset of the first record
+	Last  int64 // the offset of the last record
 
 	// The least and greatest broker timestamp, in milliseconds since 1970;
 	// smelt.NoTimestamp when no record has one.
@@ -45,6 +57,9 @@ const (
 	metaWriter     = "writer"
 	metaWritten    = "written"
 	metaCodec      = "codec"
+
+	// metaChain begins the names of the counts of the whole chain.
+	metaChain = "chain-"
 )
 
 // add counts a record that comes after those counted before.
@@ -95,18 +110,20 @@ func (m *Meta) user(codec Codec) map[string]string {
 
 func (m *Meta) numbers() map[string]*int64 {
 	return map[string]*int64{
-		metaEnd: &m.End, metaCount: &m.Count, metaTombstones: &m.Tombstones, metaOversize: &m.Oversize,
-		metaBytes: &m.Bytes, metaFirst: &m.First, metaLast: &m.Last, metaMin: &m.MinTimestamp, metaMax: &m.MaxTimestamp,
+		metaEnd: &m.End, metaFirst: &m.First, metaLast: &m.Last, metaMin: &m.MinTimestamp, metaMax: &m.MaxTimestamp,
+		metaCount: &m.Count, metaTombstones: &m.Tombstones, metaOversize: &m.Oversize, metaBytes: &m.Bytes,
+		metaChain + metaCount: &m.Chain.Count, metaChain + metaTombstones: &m.Chain.Tombstones,
+		metaChain + metaOversize: &m.Chain.Oversize, metaChain + metaBytes: &m.Chain.Bytes,
 	}
 }
 
 // metaOf reads the metadata of the object called name.
 func metaOf(name Name, o smelt.Object) (Meta, error) {
-	m := Meta{Cluster: o.Meta[metaCluster], Topic: o.Meta[metaTopic], Writer: o.Meta[metaWriter]}
+	m := Meta{Start: name.Start, Cluster: o.Meta[metaCluster], Topic: o.Meta[metaTopic], Writer: o.Meta[metaWriter]}
 	var err error
-	for name, n := range m.numbers() {
-		if *n, err = strconv.ParseInt(o.Meta[name], 10, 64); err != nil {
-			return Meta{}, fmt.Errorf("metadata %q of %s: %w", name, o.Key, err)
+	for field, n := range m.numbers() {
+		if *n, err = strconv.ParseInt(o.Meta[field], 10, 64); err != nil {
+			return Meta{}, fmt.Errorf("metadata %q of %s: %w", field, o.Key, err)
 		}
 	}
 	if m.Written, err = time.Parse(time.RFC3339Nano, o.Meta[metaWritten]); err != nil {

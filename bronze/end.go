@@ -1,0 +1,81 @@
+package bronze
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"smelt"
+)
+
+// listMax is how many objects one listing brings: what S3 gives at most.
+const listMax = 1000
+
+// Last returns the metadata of the last object of a partition's chain: where the
+// chain ends, and what it holds in all. It is ErrNotFound when the lake has
+// nothing of the partition.
+func (r *Reader) Last(ctx context.Context, partition int32) (Meta, error) {
+	_, m, found, err := r.end(ctx, partition)
+	if err == nil && !found {
+		err = fmt.Errorf("partition %d of %s in bronze: %w", partition, r.pipeline, smelt.ErrNotFound)
+	}
+	return m, err
+}
+
+func (r *Reader) end(ctx context.Context, partition int32) (name Name, m Meta, found bool, err error) {
+	name, found, err = r.last(ctx, partition)
+	if err == nil && found {
+		m, err = r.stat(ctx, name)
+	}
+	return name, m, found, err
+}
+
+// last finds the last object of a partition. With up to listMax objects that is
+// one request. In a longer chain it leaps: from the end of a page, twice as far
+// each time, until nothing lies beyond, and then halves the leap until what is
+// left is about a page. That is some two requests for each doubling of the
+// chain's length.
+func (r *Reader) last(ctx context.Context, partition int32) (at Name, found bool, err error) {
+	after := Name{Pipeline: r.pipeline, Partition: partition}.from()
+	for {
+		page, err := r.list(ctx, partition, after, listMax)
+		if err != nil {
+			return Name{}, false, err
+		}
+		if len(page) > 0 {
+			at, found = page[len(page)-1].Name, true
+		}
+		if len(page) < listMax {
+			return at, found, nil
+		}
+		if at, err = r.leap(ctx, at, at.Start-page[0].Start); err != nil {
+			return Name{}, false, err
+		}
+		after = at.beyond()
+	}
+}
+
+// leap finds an object that is less than span before the last position, or the
+// last one, starting from one that exists.
+func (r *Reader) leap(ctx context.Context, at Name, span int64) (Name, error) {
+	end := int64(math.MaxInt64) // no object starts after it
+	for step := span; end-at.Start > span; {
+		probe := at
+		if end == math.MaxInt64 {
+			probe.Start += min(step, end-at.Start-1)
+			step = 2 * min(step, end/4)
+		} else {
+			probe.Start += (end - at.Start) / 2
+		}
+		found, err := r.list(ctx, at.Partition, probe.beyond(), 1)
+		if err != nil {
+			return Name{}, err
+		}
+		if len(found) > 0 {
+			at = found[0].Name
+		} else {
+			end = probe.Start
+		}
+	}
+	return at, nil
+}

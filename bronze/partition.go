@@ -1,0 +1,130 @@
+package bronze
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"smelt"
+)
+
+const (
+	// putAttempts is how often a step tries to put one object before it gives
+	// the error to its caller, who steps again later. The store retries too.
+	putAttempts = 3
+	// putPause is the time before the second attempt; it doubles with each.
+	putPause = 200 * time.Millisecond
+)
+
+// partition is what a writer knows of one partition that it was given.
+type partition struct {
+	id int32
+
+	mu     sync.Mutex
+	next   int64   // the end of the chain, as far as is known: the position of the next object
+	chain  Counts  // of the chain up to there
+	lines  lines   // records from next on that are not in the lake yet
+	sealed *sealed // an object made of lines, the outcome of whose put is not known
+}
+
+// sealed is an object whose bytes are final. Whatever happens to the put, they
+// stay the only ones that are ever sent under its Meta.Writer.
+type sealed struct {
+	name Name
+	meta Meta
+	body []byte
+}
+
+// restart forgets what is buffered, for the chain has it or the source sends it
+// again, and goes on after the chain's last object.
+func (p *partition) restart(last Meta, stock *chunks) {
+	p.lines.clear(stock)
+	p.sealed = nil
+	p.next, p.chain = last.End, last.Chain
+}
+
+// add buffers those of the records that are new.
+func (p *partition) add(records []smelt.Record, max int, stock *chunks) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range records {
+		if r := &records[i]; r.Offset >= p.next && r.Offset >= p.lines.meta.End {
+			p.lines.add(r, max, stock)
+		}
+	}
+}
+
+// bytes is how many bytes of lines are buffered.
+func (p *partition) bytes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int(p.lines.meta.Bytes)
+}
+
+// settle puts what is buffered and comes back when the lake has it. Another
+// writer may have put the same records first: those are dropped, and the rest
+// goes after them. It returns how many records this writer's objects hold, and
+// where the chain ends then. After
+// an error the object is kept, and settled first by the next call.
+func (p *partition) settle(ctx context.Context, w *Writer) (written, next int64, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.lines.meta.Count > 0 {
+		if p.sealed == nil {
+			if p.sealed, err = w.seal(p); err != nil {
+				return written, p.next, err
+			}
+		}
+		there, err := p.put(ctx, w)
+		if err != nil {
+			return written, p.next, err
+		}
+		if there.Writer == p.sealed.meta.Writer {
+			written += there.Count
+		} else {
+			w.cfg.Log.Info("another writer was first", "object", p.sealed.name.Key(), "writer", there.Writer, "end", there.End)
+		}
+		p.sealed, p.next, p.chain = nil, there.End, there.Chain
+		if there.End > p.lines.meta.Last {
+			p.lines.clear(w.stock)
+		} else if err := p.lines.dropBelow(there.End, w.stock); err != nil {
+			return written, p.next, err
+		}
+	}
+	return written, p.next, nil
+}
+
+// put puts the sealed object and returns the metadata of the object that is at
+// its position then: its own, or that of a writer who was first.
+func (p *partition) put(ctx context.Context, w *Writer) (Meta, error) {
+	s := p.sealed
+	key := s.name.Key()
+	opts := smelt.PutOptions{IfAbsent: true, Meta: s.meta.user(s.name.Codec)}
+	for attempt := 1; ; attempt++ {
+		err := w.cfg.Store.Put(ctx, key, bytes.NewReader(s.body), opts)
+		if errors.Is(err, smelt.ErrExists) {
+			return w.whoIsAt(ctx, s.name)
+		}
+		if err == nil {
+			return s.meta, nil
+		}
+		if attempt == putAttempts || !pause(ctx, putPause<<(attempt-1)) {
+			return Meta{}, smelt.Mark(smelt.ErrStore, fmt.Errorf("put %s: %w", key, err))
+		}
+	}
+}
+
+// pause waits, and returns false when ctx has ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

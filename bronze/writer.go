@@ -1,0 +1,215 @@
+package bronze
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"smelt"
+)
+
+const (
+	// DefaultFlush is how long a record waits for others to share its object.
+	DefaultFlush = 2 * time.Second
+	// DefaultObjectBytes of lines close an object: about 10 MiB compressed,
+	// which is worth a request and small enough to be read in one go.
+	DefaultObjectBytes = 64 << 20
+	// DefaultRecordMax in bytes is the record bound.
+	DefaultRecordMax = 8 << 20
+
+	// buffered is how many objects' worth of lines all partitions together may
+	// buffer. It bounds the writer's memory, however many partitions there are.
+	buffered = 2
+	// pollMax in bytes is what one poll may bring.
+	pollMax = 8 << 20
+	// drainTimeout is how long a writer that was told to stop goes on to put
+	// what it has polled: half of what a stop may take in all.
+	drainTimeout = 5 * time.Second
+)
+
+// Config says what a Writer writes, and where.
+type Config struct {
+	Pipeline string
+	Store    smelt.Store
+	// Open opens the source. The writer does so when it is first stepped, and
+	// again when the source has failed.
+	Open func(context.Context, smelt.Resume) (smelt.Source, error)
+	// ID tells this process from every other that ever wrote: 128 random bits,
+	// in hexadecimal, say.
+	ID  string
+	Log *slog.Logger
+
+	Flush       time.Duration // DefaultFlush when zero
+	ObjectBytes int           // DefaultObjectBytes when zero
+	RecordMax   int           // DefaultRecordMax when zero
+	Codec       Codec         // Zstd when empty
+}
+
+// Writer is the stage that takes a pipeline's records from its source into
+// bronze. It keeps nothing but what it has polled and not yet put; where it goes
+// on is the end of each partition's chain. Step and Close are for one goroutine.
+type Writer struct {
+	cfg    Config
+	reader *Reader
+	source smelt.Source // nil when it is not open
+	stock  *chunks
+	coders sync.Pool // of encoder
+
+	mu         sync.Mutex
+	partitions map[int32]*partition
+	identity   smelt.Description // of the open source, without extents
+	seals      int64             // how many objects were sealed
+}
+
+// NewWriter returns a writer that has opened nothing yet.
+func NewWriter(cfg Config) *Writer {
+	cfg.Flush = cmp.Or(cfg.Flush, DefaultFlush)
+	cfg.ObjectBytes = cmp.Or(cfg.ObjectBytes, DefaultObjectBytes)
+	cfg.RecordMax = cmp.Or(cfg.RecordMax, DefaultRecordMax)
+	cfg.Codec = cmp.Or(cfg.Codec, Zstd)
+	return &Writer{
+		cfg:        cfg,
+		reader:     NewReader(cfg.Store, cfg.Pipeline),
+		stock:      new(chunks),
+		partitions: make(map[int32]*partition),
+	}
+}
+
+// Name is bronze.<pipeline>.
+func (w *Writer) Name() string { return "bronze." + w.cfg.Pipeline }
+
+// Step polls the source until an object is full or the flush interval has passed
+// since the first record came, and then puts an object for each partition that
+// has records. When none come for the flush interval it returns no progress.
+// When ctx ends it still puts what it has polled. After an error what was polled
+// is still there, and the next step begins with it.
+func (w *Writer) Step(ctx context.Context) (smelt.Progress, error) {
+	if w.buffered() > 0 { // the step before could not put it
+		return w.flush(ctx)
+	}
+	if ctx.Err() != nil {
+		return smelt.Progress{}, nil
+	}
+	if err := w.open(ctx); err != nil {
+		return smelt.Progress{}, err
+	}
+	pollErr := w.fill(ctx)
+	if pollErr != nil {
+		pollErr = errors.Join(pollErr, w.Close()) // the next step opens it anew
+	}
+	progress, err := w.flush(ctx)
+	return progress, errors.Join(pollErr, err)
+}
+
+// Close closes the source. It puts nothing: the end of Step's context does.
+func (w *Writer) Close() error {
+	if w.source == nil {
+		return nil
+	}
+	err := w.source.Close()
+	w.source = nil
+	if err != nil {
+		return smelt.Mark(smelt.ErrSource, fmt.Errorf("close the source of %s: %w", w.cfg.Pipeline, err))
+	}
+	return nil
+}
+
+func (w *Writer) open(ctx context.Context) error {
+	if w.source != nil {
+		return nil
+	}
+	source, err := w.cfg.Open(ctx, w.resume)
+	if err != nil {
+		return smelt.Mark(smelt.ErrSource, fmt.Errorf("open the source of %s: %w", w.cfg.Pipeline, err))
+	}
+	d, err := source.Describe(ctx)
+	if err != nil {
+		err = fmt.Errorf("describe the source of %s: %w", w.cfg.Pipeline, errors.Join(err, source.Close()))
+		return smelt.Mark(smelt.ErrSource, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.source, w.identity = source, smelt.Description{Cluster: d.Cluster, Topic: d.Topic}
+	return nil
+}
+
+// fill polls until something is due to be put, or the time or ctx is over.
+func (w *Writer) fill(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	timer := time.AfterFunc(w.cfg.Flush, cancel)
+	defer timer.Stop()
+	for first := true; ctx.Err() == nil && !w.full(); {
+		room := buffered*w.cfg.ObjectBytes - w.buffered()
+		records, err := w.source.Poll(ctx, min(room, pollMax))
+		if err != nil {
+			return smelt.Mark(smelt.ErrSource, fmt.Errorf("poll the source of %s: %w", w.cfg.Pipeline, err))
+		}
+		if err := w.add(records); err != nil {
+			return err
+		}
+		if first && len(records) > 0 {
+			first = false
+			timer.Reset(w.cfg.Flush)
+		}
+	}
+	return nil
+}
+
+// add buffers records, which come in runs of one partition.
+func (w *Writer) add(records []smelt.Record) error {
+	for len(records) > 0 {
+		id, n := records[0].Partition, 1
+		for n < len(records) && records[n].Partition == id {
+			n++
+		}
+		p := w.partition(id)
+		if p == nil {
+			err := fmt.Errorf("the source of %s delivers partition %d without having asked where to resume it", w.cfg.Pipeline, id)
+			return smelt.Mark(smelt.ErrSource, err)
+		}
+		p.add(records[:n], w.cfg.RecordMax, w.stock)
+		records = records[n:]
+	}
+	return nil
+}
+
+func (w *Writer) partition(id int32) *partition {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.partitions[id]
+}
+
+// all returns the partitions that the writer knows.
+func (w *Writer) all() []*partition {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.partitions))
+}
+
+// buffered is how many bytes of lines wait to be put.
+func (w *Writer) buffered() (n int) {
+	for _, p := range w.all() {
+		n += p.bytes()
+	}
+	return n
+}
+
+// full says whether an object has its size, or the buffer has.
+func (w *Writer) full() bool {
+	total := 0
+	for _, p := range w.all() {
+		n := p.bytes()
+		if n >= w.cfg.ObjectBytes {
+			return true
+		}
+		total += n
+	}
+	return total >= buffered*w.cfg.ObjectBytes
+}
