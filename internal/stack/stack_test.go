@@ -142,8 +142,27 @@ func newHome(t *testing.T) string {
 
 func TestDataOutlivesStopAndKill(t *testing.T) {
 	t.Parallel()
-	home := newHome(t)
+	tests := []struct {
+		name     string
+		metadata string // where the objects' metadata is kept: "" lets the stack choose
+	}{
+		{"chosen by the stack", ""},
+		{"beside the objects", "s3-meta"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			home := newHome(t)
+			if err := os.MkdirAll(filepath.Join(home, tt.metadata), 0o711); err != nil {
+				t.Fatal(err)
+			}
+			outliveStopAndKill(t, home)
+		})
+	}
+}
 
+func outliveStopAndKill(t *testing.T, home string) {
+	t.Helper()
 	first := startChild(t, home)
 	fill(t, first.settings, "one")
 	first.stop()
