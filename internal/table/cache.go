@@ -9,6 +9,9 @@ import (
 // their bytes are kept. A manifest of a thousand files takes some 100 KiB.
 const cacheBytes = 64 << 20
 
+// cacheObject is the largest object that is kept: none may push out the rest.
+const cacheObject = cacheBytes / 4
+
 // cache keeps the bytes of immutable objects, the most recently used ones, up
 // to cacheBytes.
 type cache struct {
@@ -39,6 +42,9 @@ func (c *cache) get(key string) ([]byte, bool) {
 }
 
 func (c *cache) put(key string, data []byte) {
+	if len(data) > cacheObject {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.entries[key]; ok {

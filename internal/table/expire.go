@@ -91,16 +91,7 @@ func (l *Lake) drop(ctx context.Context, t *Table, p expiry, garbage []string) (
 		return nil, err
 	}
 	l.remember(t.name, ice.New(t.ice.Identifier(), meta, location, l.fs, l.committer(t.name)))
-	listed := map[string]bool{}
-	for entry := range meta.PreviousFiles() {
-		listed[entry.MetadataFile] = true
-	}
-	for entry := range base.PreviousFiles() {
-		if key := l.Key(entry.MetadataFile); key != "" && !listed[entry.MetadataFile] {
-			garbage = append(garbage, key)
-		}
-	}
-	return garbage, nil
+	return append(garbage, l.unlisted(base, meta)...), nil
 }
 
 // expiry is what an Expire is to do.

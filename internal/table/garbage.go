@@ -138,3 +138,18 @@ func (t *Table) metadataFiles(p expiry) []string {
 	maps.DeleteFunc(dropped, func(path string, _ bool) bool { return kept[path] || path == "" })
 	return slices.Sorted(maps.Keys(dropped))
 }
+
+// unlisted returns the keys of the metadata files that meta lists no longer.
+func (l *Lake) unlisted(base, meta ice.Metadata) []string {
+	listed := map[string]bool{}
+	for entry := range meta.PreviousFiles() {
+		listed[entry.MetadataFile] = true
+	}
+	var keys []string
+	for entry := range base.PreviousFiles() {
+		if key := l.Key(entry.MetadataFile); key != "" && !listed[entry.MetadataFile] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,71 @@
+package table
+
+import (
+	"context"
+	"slices"
+
+	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
+)
+
+// Reached returns the keys of all files that a table has, sorted: metadata
+// files, and what its snapshots reach.
+func (t *Table) Reached(ctx context.Context) ([]string, error) {
+	snapshots := t.ice.Metadata().Snapshots()
+	manifests, err := t.manifests(ctx, snapshots, false)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := t.entries(ctx, manifests, true)
+	if err != nil {
+		return nil, err
+	}
+	reached := append(paths(manifests), t.MetadataLocation())
+	for entry := range t.ice.Metadata().PreviousFiles() {
+		reached = append(reached, entry.MetadataFile)
+	}
+	for _, s := range snapshots {
+		reached = append(reached, s.ManifestList)
+	}
+	for _, e := range entries {
+		reached = append(reached, e.DataFile().FilePath())
+	}
+	for i, path := range reached {
+		reached[i] = t.lake.Key(path)
+	}
+	slices.Sort(reached)
+	return slices.Compact(reached), nil
+}
+
+// SetRef makes a tag or a branch, as another engine would.
+func (t *Table) SetRef(ctx context.Context, name string, snapshot int64, branch bool) error {
+	kind := ice.TagRef
+	if branch {
+		kind = ice.BranchRef
+	}
+	update := ice.NewSetSnapshotRefUpdate(name, snapshot, kind, 0, 0, 0)
+	base, err := t.lake.Load(ctx, t.name)
+	if err != nil {
+		return err
+	}
+	meta, _, err := t.lake.committer(t.name).CommitTable(ctx, t.ice.Identifier(), nil, []ice.Update{update})
+	if err != nil {
+		return err
+	}
+	return t.lake.remove(ctx, t.lake.unlisted(base.ice.Metadata(), meta))
+}
+
+// DeleteRows commits a row-level delete file, as another engine would.
+func (t *Table) DeleteRows(ctx context.Context, f File) error {
+	b, err := iceberg.NewDataFileBuilder(t.ice.Spec(), iceberg.EntryContentPosDeletes, t.Location()+"/data/deletes.parquet",
+		iceberg.ParquetFile, nil, nil, nil, 1, 1)
+	if err != nil {
+		return err
+	}
+	tx := t.ice.NewTransaction()
+	if err := tx.NewRowDelta(nil).AddDeletes(b.ReferencedDataFile(f.data.FilePath()).Build()).Commit(ctx); err != nil {
+		return err
+	}
+	_, err = tx.Commit(ctx)
+	return err
+}
