@@ -77,7 +77,7 @@ func TestReadingsForm(t *testing.T) {
 
 func TestReadingsMess(t *testing.T) {
 	t.Parallel()
-	const n = 6_000
+	const n = 4_000
 	for _, mess := range []float64{0, ingest.DefaultMess, 1} {
 		readings, again := ingest.NewReadings(7, mess), ingest.NewReadings(7, mess)
 		late, bad := 0, 0

@@ -115,15 +115,15 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		return nil, err
 	}
 	k.client, k.admin = client, kadm.NewClient(client)
-	if err := details.Err; err != nil && !kerr.IsRetriable(err) || errors.Is(err, kerr.UnknownTopicOrPartition) {
-		k.Close()
-		err = cfg.Cluster.explain(cfg.Topic, err)
-		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			err = fmt.Errorf("%w: create it, or set source.kafka in pipeline.yml", err)
-		}
-		return nil, err
+	err = cfg.Cluster.explain(cfg.Topic, details.Err)
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		err = fmt.Errorf("%w: create it, or set source.kafka in pipeline.yml", err)
+	case err == nil, kerr.IsRetriable(err):
+		return k, nil // a topic that is short of a leader, say, is waited for
 	}
-	return k, nil
+	k.Close()
+	return nil, err
 }
 
 // Poll returns records that follow those it returned before. When ctx has ended

