@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"smelt"
+)
+
+// SQLSTATEs that get a message of their own.
+const (
+	wrongPassword         = "28P01"
+	notAuthorized         = "28000"
+	noSuchDatabase        = "3D000"
+	tooManyConnections    = "53300"
+	insufficientPrivilege = "42501"
+	lockNotAvailable      = "55P03"
+	undefinedTable        = "42P01"
+	invalidName           = "42602"
+	crossDatabase         = "0A000"
+	syntaxError           = "42601"
+)
+
+// explain marks an error of the database as such and says what to do about it.
+// A call that its caller has cancelled is no fault of the database.
+func (db *DB) explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	// A ConnectError carries the configuration, password and all: only its cause goes on.
+	var connect *pgconn.ConnectError
+	connecting := errors.As(err, &connect)
+	if connecting {
+		err = connect.Unwrap()
+	}
+	if advice := db.advice(err); advice != "" {
+		err = fmt.Errorf("%s: %w", advice, err)
+	} else if connecting {
+		err = fmt.Errorf("connect to PostgreSQL at %s as %s: %w", db.where, db.user, err)
+	}
+	return smelt.Mark(smelt.ErrDatabase, err)
+}
+
+// advice says in a person's words what is wrong and what to do, or nothing.
+func (db *DB) advice(err error) string {
+	switch sqlState(err) {
+	case wrongPassword:
+		return fmt.Sprintf("PostgreSQL at %s refuses user %s: wrong password or no such user; correct SMELT_POSTGRES_DSN", db.where, db.user)
+	case notAuthorized:
+		return fmt.Sprintf("PostgreSQL at %s does not let user %s in; correct SMELT_POSTGRES_DSN or the server's pg_hba.conf", db.where, db.user)
+	case noSuchDatabase:
+		return fmt.Sprintf("PostgreSQL at %s has no such database; create it or correct SMELT_POSTGRES_DSN", db.where)
+	case tooManyConnections:
+		return fmt.Sprintf("PostgreSQL at %s has no connection left; close others or raise its max_connections", db.where)
+	case insufficientPrivilege:
+		return fmt.Sprintf("PostgreSQL at %s: user %s lacks a right; grant it", db.where, db.user)
+	case lockNotAvailable:
+		return fmt.Sprintf("PostgreSQL at %s: another transaction holds the table; end it, or wait and try again", db.where)
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return fmt.Sprintf("PostgreSQL at %s: no such host; correct SMELT_POSTGRES_DSN", db.where)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("PostgreSQL at %s: nothing listens there; start it or correct SMELT_POSTGRES_DSN", db.where)
+	case errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err):
+		return fmt.Sprintf("PostgreSQL at %s does not answer in time; see whether it is up and reachable", db.where)
+	}
+	return ""
+}
+
+// sqlState is the code of the server's error in err's chain, or "".
+func sqlState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}

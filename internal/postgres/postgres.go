@@ -1,0 +1,122 @@
+// Package postgres is smelt's side of PostgreSQL, and the only importer of pgx.
+// It stands beside the line and serves three of its needs:
+//
+//   - [Catalog]: where each Iceberg table's current metadata is, in the tables
+//     that every JDBC catalog shares;
+//   - [DB.TryLock]: one process at a time works on a table;
+//   - [DB.Prepare], [DB.Version], [DB.Load]: reference tables, with a version
+//     that rises in the order of commits.
+//
+// # What its role needs
+//
+// A role that owns nothing is enough. It needs CONNECT on the database, and:
+//
+//   - for the catalog: CREATE on the first schema of its search_path, once; or
+//     SELECT, INSERT, UPDATE on iceberg_tables and iceberg_namespace_properties
+//     where somebody else has made them;
+//   - for references: CREATE on the database, once, for the schema smelt; or
+//     USAGE on that schema and SELECT, INSERT, UPDATE on its tables where
+//     somebody else has made it;
+//   - for each reference table: USAGE on its schema, SELECT on its key and on
+//     the columns that are to be seen, and TRIGGER. Without TRIGGER the table is
+//     read at each poll to see whether it has changed.
+//
+// PostgreSQL 13 or newer. Locks belong to a session, so a pooler in between must pool sessions, not
+// transactions.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"smelt"
+)
+
+const (
+	maxConns         = 16               // a small share of a server's usual 100
+	connectTimeout   = 5 * time.Second  // far above a healthy server's answer
+	statementTimeout = 60 * time.Second // the server ends what runs longer
+	callTimeout      = 90 * time.Second // for a server that no longer answers: above statementTimeout, with time to connect
+)
+
+// DB is a pool of connections to one PostgreSQL database. It is safe for
+// concurrent use.
+type DB struct {
+	Log *slog.Logger // set before first use; slog's default otherwise
+
+	pool  *pgxpool.Pool
+	where string        // host:port/database, for messages
+	user  string        // for messages
+	locks chan struct{} // one for each connection that holds a lock
+}
+
+// Open connects to the database that dsn names, a URL or key=value pairs; what
+// it leaves out comes from the PG* variables of the environment. It fails with
+// ErrDatabase and says why, never with the password.
+func Open(ctx context.Context, dsn string) (*DB, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		// The parser's own error quotes the string, so it goes no further.
+		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("the PostgreSQL connection string (SMELT_POSTGRES_DSN) cannot be read: "+
+			"want postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters of the password percent-encoded"))
+	}
+	config.MaxConns = maxConns
+	config.ConnConfig.ConnectTimeout = connectTimeout
+	for name, value := range map[string]string{
+		"application_name":  "smelt",
+		"statement_timeout": strconv.FormatInt(statementTimeout.Milliseconds(), 10),
+		// Text forms of values must not differ between two processes.
+		"timezone":      "UTC",
+		"datestyle":     "ISO, YMD",
+		"intervalstyle": "iso_8601",
+	} {
+		config.ConnConfig.RuntimeParams[name] = value
+	}
+
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("open PostgreSQL: %w", err))
+	}
+	db := &DB{
+		Log:   slog.Default(),
+		pool:  pool,
+		where: location(config.ConnConfig),
+		user:  config.ConnConfig.User,
+		locks: make(chan struct{}, maxLocks),
+	}
+	if err := db.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// location is host:port/database.
+func location(c *pgx.ConnConfig) string {
+	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))) + "/" + c.Database
+}
+
+// Close closes all connections. It waits for those in use, locks included.
+func (db *DB) Close() { db.pool.Close() }
+
+// Ping asks the server for an answer.
+func (db *DB) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return db.explain(db.pool.Ping(ctx))
+}
+
+// Exec runs a statement, or several when there are no arguments.
+func (db *DB) Exec(ctx context.Context, sql string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := db.pool.Exec(ctx, sql, args...)
+	return db.explain(err)
+}
