@@ -143,7 +143,8 @@ type said struct {
 func (s *said) Error() string { return s.words }
 func (s *said) Unwrap() error { return s.cause }
 
-// clientLog passes the client's warnings on.
+// clientLog passes on what the client has to say of its connections. It is for
+// looking closer: what stops the line comes as an error too.
 type clientLog struct{ log *slog.Logger }
 
 // Level is the least that the client is to log.
@@ -151,5 +152,5 @@ func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
 
 // Log logs one warning or error of the client.
 func (l clientLog) Log(_ kgo.LogLevel, msg string, keyvals ...any) {
-	l.log.Warn("kafka client: "+msg, keyvals...)
+	l.log.Debug("kafka client", append([]any{"event", msg}, keyvals...)...)
 }
