@@ -65,6 +65,9 @@ func loadSecrets(home string) (secrets, error) {
 	var s secrets
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(home, "postgres")); err == nil {
+			return s, fmt.Errorf("%s is gone, and the database there opens with no other password: put the file back, or start afresh with scripts/reset.sh", path)
+		}
 		s = secrets{KafkaCluster: rand.Text(), S3Secret: rand.Text(), PostgresPassword: rand.Text()}
 		return s, writeSecrets(path, s)
 	}

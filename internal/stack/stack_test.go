@@ -206,6 +206,12 @@ func TestFolderIsOneStacksOwn(t *testing.T) {
 		}
 	}
 	c.stop()
+	if err := os.Remove(filepath.Join(home, "secrets.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := startFails(home); !strings.Contains(err.Error(), "secrets.json is gone") {
+		t.Errorf("without its passwords: got %v", err)
+	}
 	if err := stack.Remove(home); err != nil {
 		t.Fatal(err)
 	}
