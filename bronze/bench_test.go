@@ -17,7 +17,7 @@ func readings(n int) []smelt.Record {
 	for i := range records {
 		sensor := fmt.Sprintf("hel-%03d", i%400)
 		at := time.UnixMilli(1789221600000 + int64(i)*7).UTC()
-		value := fmt.Sprintf(`{"sensor_id":"%s","temperature":%.2f,"unit":"C","event_time":"%s","battery":%d,"firmware":"2.14.%d","sequence":%08d`,
+		value := fmt.Sprintf(`{"sensor_id":"%s","temperature":%.2f,"unit":"C","event_time":"%s","battery":%d,"firmware":"2.14.%d","sequence":%d`,
 			sensor, 15+float64(i*7919%1000)/100, at.Format("2006-01-02T15:04:05.000Z"), i*31%100, i%9, i)
 		value += fmt.Sprintf(`,"note":"%*s"}`, 182-len(value)-11, "")
 		records[i] = smelt.Record{Offset: int64(i), Timestamp: at.UnixMilli(), Key: []byte(sensor), Value: []byte(value)}

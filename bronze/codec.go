@@ -135,26 +135,24 @@ func appendBytes(dst []byte, name string, b []byte) []byte {
 	return appendBase64(dst, b)
 }
 
-func appendBase64[S ~string | ~[]byte](dst []byte, s S) []byte {
+func appendBase64(dst, b []byte) []byte {
 	dst = append(dst, '"')
-	dst = base64.StdEncoding.AppendEncode(dst, []byte(s))
+	dst = base64.StdEncoding.AppendEncode(dst, b)
 	return append(dst, '"')
 }
 
 // appendString appends valid UTF-8 as a JSON string. It escapes what JSON says
 // must be, and nothing else.
-func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
+func appendString(dst, s []byte) []byte {
 	const hexDigits = "0123456789abcdef"
 	dst = append(dst, '"')
-	plain := 0 // where the bytes begin that are not copied yet
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
+	for {
+		n := plain(s)
+		dst = append(dst, s[:n]...)
+		if n == len(s) {
+			return append(dst, '"')
 		}
-		dst = append(dst, s[plain:i]...)
-		plain = i + 1
-		switch c {
+		switch c := s[n]; c {
 		case '"', '\\':
 			dst = append(dst, '\\', c)
 		case '\n':
@@ -166,7 +164,6 @@ func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
+		s = s[n+1:]
 	}
-	dst = append(dst, s[plain:]...)
-	return append(dst, '"')
 }

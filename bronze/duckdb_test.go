@@ -255,8 +255,8 @@ func TestDuckDBReadsLines(t *testing.T) {
 		}
 	}
 	rng := seeded(t)
-	for range 10 {
-		batch := records(rng, 1000)
+	for range 4 {
+		batch := records(rng, 500)
 		if err := l.check(batch); err != nil {
 			t.Fatalf("%.1000v", err)
 		}

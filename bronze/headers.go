@@ -45,7 +45,7 @@ func appendHeaderName(dst []byte, name string) []byte {
 	if name == "value" {
 		return append(dst, `"\u0076alue"`...)
 	}
-	return appendString(dst, name)
+	return appendString(dst, []byte(name))
 }
 
 func appendHeaderValues(dst []byte, same []smelt.Header) []byte {
@@ -82,7 +82,7 @@ func appendPairs(dst []byte, headers []smelt.Header) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(dst, '[')
-		dst = appendBase64(dst, headers[i].Name)
+		dst = appendBase64(dst, []byte(headers[i].Name))
 		dst = append(dst, ',')
 		if headers[i].Value == nil {
 			dst = append(dst, `null`...)

@@ -1,6 +1,10 @@
 package bronze
 
-import "unicode/utf8"
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
 
 // MaxDepth is how deep the arrays and objects of an embedded value may nest.
 // DuckDB reads any depth but its functions recurse, and overflow the stack at
@@ -137,22 +141,45 @@ func (s *scanner) next() byte {
 // text takes a string whose opening quote has been taken.
 func (s *scanner) text() bool {
 	json := s.json
-	for i := s.at; i < len(json); i++ {
-		switch c := json[i]; {
-		case c == '"':
+	for i := s.at; ; {
+		i += plain(json[i:])
+		if i == len(json) {
+			return false
+		}
+		switch json[i] {
+		case '"':
 			s.at = i + 1
 			return true
-		case c < ' ':
-			return false
-		case c == '\\':
+		case '\\':
 			n := escape(json[i:])
 			if n == 0 {
 				return false
 			}
-			i += n - 1
+			i += n
+		default: // a control character
+			return false
 		}
 	}
-	return false
+}
+
+// plain returns how many bytes of b come before a quote, a backslash or a
+// control character. It looks at eight at a time: in each term the lowest byte
+// whose top bit is set is one that was looked for.
+func plain(b []byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := x^ones*'"', x^ones*'\\'
+		found := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
+		i++
+	}
+	return i
 }
 
 // escape returns the length of the escape that b begins with, a surrogate pair

@@ -139,13 +139,14 @@ func (w *Writer) open(ctx context.Context) error {
 	return nil
 }
 
-// fill polls until something is due to be put, or the time or ctx is over.
+// fill polls until something is due to be put, or the time or ctx is over; it
+// polls once in any case, so that a slow machine gets on.
 func (w *Writer) fill(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timer := time.AfterFunc(w.cfg.Flush, cancel)
 	defer timer.Stop()
-	for first := true; ctx.Err() == nil && !w.full(); {
+	for first, polls := true, 0; polls == 0 || ctx.Err() == nil && !w.full(); polls++ {
 		room := buffered*w.cfg.ObjectBytes - w.buffered()
 		records, err := w.source.Poll(ctx, min(room, pollMax))
 		if err != nil {

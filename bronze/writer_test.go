@@ -346,7 +346,7 @@ func TestWriterReopensSource(t *testing.T) {
 func TestWritersAnyHow(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)
-	for range 20 {
+	for range 6 {
 		chance := rand.New(rand.NewPCG(rng.Uint64(), 0))
 		synctest.Test(t, func(t *testing.T) { anyHow(t, chance) })
 	}
