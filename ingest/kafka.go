@@ -141,8 +141,10 @@ func (k *Kafka) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 			return nil, err
 		}
 		if ctx.Err() != nil {
-			// The client hands out nothing to a context that has ended.
-			if !k.fetch(nil) {
+			// The client hands out nothing to a context that has ended, and what
+			// it has, without waiting, to none at all.
+			var none context.Context
+			if !k.fetch(none) {
 				return nil, nil
 			}
 			continue
