@@ -29,7 +29,8 @@ var (
 const readers = 8
 
 // Files returns the data files that a snapshot consists of, sorted by key. It
-// fails with ErrRowDeletes when their rows are not all the snapshot's.
+// fails with ErrRowDeletes when the snapshot does not have all of their rows,
+// and with smelt.ErrNotFound when it has expired.
 func (t *Table) Files(ctx context.Context, snapshotID int64) ([]File, error) {
 	files, err := t.files(ctx, snapshotID)
 	if err != nil {
@@ -104,6 +105,9 @@ func (t *Table) Changes(ctx context.Context, from, to int64) (added, removed []F
 	net := map[string]int{}
 	files := map[string]File{}
 	entries, err := t.changed(ctx, between)
+	if errors.Is(err, smelt.ErrNotFound) { // expired since t was loaded
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("changes of %s from snapshot %d to %d: %w", t.name, from, to, err)
 	}

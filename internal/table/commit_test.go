@@ -120,6 +120,30 @@ func TestCommitConflicts(t *testing.T) {
 	}
 }
 
+func TestFirstCommitConflicts(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	empty := create(t, l, "silver.a", readings())
+	commit(t, empty, table.Change{})
+	if _, err := empty.Commit(t.Context(), table.Change{}); !errors.Is(err, table.ErrConflict) {
+		t.Errorf("got %v, want ErrConflict", err)
+	}
+}
+
+func TestCommitAfterMaintenance(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl := create(t, l, "silver.a", readings())
+	tbl = commit(t, tbl, table.Change{})
+	if err := tbl.SetRef(t.Context(), "mine", head(t, tbl), false); err != nil {
+		t.Fatal(err)
+	}
+	tbl = commit(t, tbl, table.Change{}) // main is as it was
+	if _, ok := tbl.Refs()["mine"]; !ok {
+		t.Error("the commit lost the tag that came between")
+	}
+}
+
 func TestRacingCommitters(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

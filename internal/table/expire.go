@@ -44,15 +44,16 @@ type Expired struct {
 // (smelt-hourly-2026112917) and of each past day for a month
 // (smelt-daily-20261129) and drops such tags when they are over, never those of
 // others. While there are fewer than expireBatch to drop it does nothing, and
-// reads nothing but the table's metadata. A commit that comes first is no
-// error: nothing is dropped then, and the next call tries again.
+// reads nothing but the table's metadata; so it does when the table's property
+// gc.enabled is false. A commit that comes first is no error: nothing is
+// dropped then, and the next call tries again.
 func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expired, error) {
 	t, err := l.Load(ctx, name)
 	if err != nil {
 		return Expired{}, err
 	}
 	p := planExpiry(t.ice.Metadata(), policy, time.Now())
-	if len(p.drop) < expireBatch {
+	if len(p.drop) < expireBatch || t.ice.Properties()[ice.GCEnabledKey] == "false" {
 		return Expired{}, nil
 	}
 	garbage, err := t.garbage(ctx, p)
@@ -195,6 +196,8 @@ type tagPlan struct {
 	over []string
 }
 
+// planTags decides which tags to set and which are over. Main's newest
+// snapshots are always there, so the last of a span that has just passed is.
 func planTags(meta ice.Metadata, main []ice.Snapshot, now time.Time) tagPlan {
 	refs := map[string]ice.SnapshotRef{}
 	for name, ref := range meta.Refs() {
@@ -207,8 +210,8 @@ func planTags(meta ice.Metadata, main []ice.Snapshot, now time.Time) tagPlan {
 			at := time.UnixMilli(s.TimestampMs).UTC()
 			name := period.prefix + at.Format(period.layout)
 			_, there := refs[name]
-			over := at.Truncate(period.span).Add(period.span).After(now) // the span is not past
-			if there || seen[name] || over || now.Sub(at) > period.age {
+			open := at.Truncate(period.span).Add(period.span).After(now) // there may be a later one yet
+			if there || seen[name] || open || now.Sub(at) > period.age {
 				continue
 			}
 			seen[name] = true

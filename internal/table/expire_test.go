@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"smelt"
 	"smelt/internal/table"
 )
 
@@ -78,6 +80,42 @@ func TestExpireWaitsForABatch(t *testing.T) {
 	commit(t, tbl, table.Change{})
 }
 
+func TestReadingWhatHasExpired(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl := create(t, l, "silver.a", readings())
+	for i := range 60 {
+		tbl = commit(t, tbl, table.Change{Add: []table.File{put(t, l, tbl, fmt.Sprintf("%02d", i), i)}})
+	}
+	stale, err := table.Open(l.store, l.catalog, "s3://lake").Load(t.Context(), "silver.a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expire(t, l, "silver.a", expireNow())
+	first, last := stale.Snapshots()[0].ID, head(t, stale)
+	if _, err := stale.Files(t.Context(), first); !errors.Is(err, smelt.ErrNotFound) {
+		t.Errorf("Files: got %v, want ErrNotFound", err)
+	}
+	if _, _, err := stale.Changes(t.Context(), first, last); !errors.Is(err, table.ErrUnknown) {
+		t.Errorf("Changes: got %v, want ErrUnknown", err)
+	}
+	if _, err := stale.Files(t.Context(), last); err != nil {
+		t.Errorf("Files of the newest: %v", err)
+	}
+}
+
+func TestExpireHeedsDisabledCollection(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl := create(t, l, "silver.a", readings())
+	for range 60 {
+		tbl = commit(t, tbl, table.Change{Properties: map[string]string{"gc.enabled": "false"}})
+	}
+	if done, _ := expire(t, l, "silver.a", expireNow()); done != (table.Expired{}) {
+		t.Errorf("got %+v, want nothing done", done)
+	}
+}
+
 func TestExpireKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)
@@ -134,8 +172,8 @@ func TestExpireTags(t *testing.T) {
 		commits      int
 		min, max     int // tags
 	}{
-		{"hourly", "2006010215", time.Hour, 20 * time.Minute, 150, 24 - 17, 24 + 17}, // a batch takes 17 hours
-		{"daily", "20060102", 24 * time.Hour, 6 * time.Hour, 150, 30 - 13, 30 + 13},  // a batch takes 13 days
+		{"hourly", "2006010215", time.Hour, 20 * time.Minute, 130, 24 - 17, 24 + 17}, // a batch takes 17 hours
+		{"daily", "20060102", 24 * time.Hour, 6 * time.Hour, 130, 30 - 13, 30 + 13},  // a batch takes 13 days
 	}
 	for _, c := range cases {
 		t.Run(c.kind, func(t *testing.T) {
@@ -242,7 +280,7 @@ func TestExpireWhileWriting(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	l := newLake(t)
 	tbl := create(t, l, "gold.a", readings())
-	for i := range 150 {
+	for i := range 120 {
 		var live []table.File
 		if s, ok := tbl.Current(); ok {
 			var err error
@@ -260,7 +298,7 @@ func TestExpireWhileWriting(t *testing.T) {
 			c.Replace = len(c.Remove) > 0 && r.IntN(2) == 0
 		}
 		stale := tbl // loaded before the expiry, committed after it
-		if i%50 == 49 || i > 140 {
+		if i%50 == 49 || i > 114 {
 			if done, _ := expire(t, l, "gold.a", expireNow()); done.Snapshots > 0 {
 				t.Logf("commit %d: %+v", i, done)
 			}

@@ -69,6 +69,9 @@ func (l *Lake) Load(ctx context.Context, name string) (*Table, error) {
 		return last, nil
 	}
 	t, err := ice.NewFromLocation(ctx, strings.Split(name, "."), location, l.fs, l.committer(name))
+	if errors.Is(err, smelt.ErrNotFound) { // not to be taken for a table that is not there
+		return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("load table %s: the catalog says %s, but the store has no such object", name, location))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("load table %s: %w", name, err)
 	}

@@ -145,3 +145,16 @@ func TestKeyAndPath(t *testing.T) {
 		t.Errorf("Path: got %q, want %q", got, want)
 	}
 }
+
+func TestLoadWithoutItsMetadata(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl := create(t, l, "silver.a", readings())
+	if err := l.store.Delete(t.Context(), l.Key(tbl.MetadataLocation())); err != nil {
+		t.Fatal(err)
+	}
+	_, err := table.Open(l.store, l.catalog, "s3://lake").Load(t.Context(), "silver.a")
+	if errors.Is(err, smelt.ErrNotFound) || !errors.Is(err, smelt.ErrStore) {
+		t.Errorf("got %v, want a store's error that is not ErrNotFound", err)
+	}
+}
