@@ -40,9 +40,11 @@ type Description struct {
 }
 
 // Resume tells a source where to begin a partition that it has just been given:
-// at the first offset that the lake does not have. A source calls it each time
-// it is given a partition, and delivers nothing of the partition before the
-// call has returned. An error stops the source; Poll returns it.
+// at the first offset that the lake does not have, or, when the lake has nothing
+// of the partition and next is -1, where the source itself begins. A source
+// calls it each time it is given a partition, and delivers nothing of the
+// partition before the call has returned. Poll returns its error, and the source
+// asks again at the next one.
 type Resume func(ctx context.Context, partition int32) (next int64, err error)
 
 // Source is a partitioned, replayable log of records. Several instances of one

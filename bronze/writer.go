@@ -3,6 +3,7 @@ package bronze
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,11 +41,9 @@ type Config struct {
 	// Open opens the source. The writer does so when it is first stepped, and
 	// again when the source has failed.
 	Open func(context.Context, smelt.Resume) (smelt.Source, error)
-	// ID tells this process from every other that ever wrote: 128 random bits,
-	// in hexadecimal, say.
-	ID  string
-	Log *slog.Logger
+	Log  *slog.Logger
 
+	ID          string        // tells this writer from every other that ever was; random when empty
 	Flush       time.Duration // DefaultFlush when zero
 	ObjectBytes int           // DefaultObjectBytes when zero
 	RecordMax   int           // DefaultRecordMax when zero
@@ -69,6 +68,7 @@ type Writer struct {
 
 // NewWriter returns a writer that has opened nothing yet.
 func NewWriter(cfg Config) *Writer {
+	cfg.ID = cmp.Or(cfg.ID, rand.Text())
 	cfg.Flush = cmp.Or(cfg.Flush, DefaultFlush)
 	cfg.ObjectBytes = cmp.Or(cfg.ObjectBytes, DefaultObjectBytes)
 	cfg.RecordMax = cmp.Or(cfg.RecordMax, DefaultRecordMax)

@@ -1,0 +1,99 @@
+// Command smelt is a medallion lakehouse in one binary: see the README.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// commands are the subcommands; each is in the file of its name. Fields of
+// settings are flags of all of them.
+type commands struct {
+	settings
+
+	Start    startCmd    `cmd:"" help:"Start the demo in the background: the embedded stack, the generator and the pipelines; wait until it is queryable."`
+	Stop     stopCmd     `cmd:"" help:"Stop what start has started, draining what was read."`
+	Reset    resetCmd    `cmd:"" help:"Stop, and wipe the state folder: all data of the embedded stack."`
+	Run      runCmd      `cmd:"" help:"Run all stages of the pipelines in the foreground."`
+	Stack    stackCmd    `cmd:"" help:"Run the embedded Kafka, S3 and PostgreSQL in the foreground."`
+	Generate generateCmd `cmd:"" help:"Send the demo's sensor readings to Kafka."`
+	Produce  produceCmd  `cmd:"" help:"Send lines of standard input to a topic, a record a line."`
+	Query    queryCmd    `cmd:"" help:"Open a DuckDB shell over the lake, or run statements."`
+	Status   statusCmd   `cmd:"" help:"Show each pipeline's stages, lag and trouble, with the commands that mend it."`
+	Verify   verifyCmd   `cmd:"" help:"Recount the whole lake: nothing lost, nothing twice, gold equals its SQL."`
+	Check    checkCmd    `cmd:"" help:"Check the pipelines, offline."`
+	Test     testCmd     `cmd:"" help:"Run the pipelines' test.txtar."`
+	Connect  connectCmd  `cmd:"" help:"Print a configuration with which another engine reads this lake."`
+	Config   configCmd   `cmd:"" help:"Show the settings in effect, and where each came from."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
+}
+
+// streams are where a command reads and writes: data on Out, the rest on Err.
+type streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// run is main with its surroundings as arguments; it returns the exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	var cli commands
+	code := -1
+	parser, err := kong.New(&cli,
+		kong.Name("smelt"),
+		kong.Description("smelt refines streams into an open lakehouse.\n\n"+exitCodes),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(c int) { code = c }),
+		kong.Resolvers(resolver{cli: &cli}),
+		kong.ValueFormatter(settingHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "smelt:", err)
+		return exitBug
+	}
+	command, err := parser.Parse(args)
+	if code >= 0 { // --help
+		return code
+	}
+	if err != nil {
+		return report(stderr, usageError{err})
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	command.BindTo(ctx, (*context.Context)(nil))
+	command.Bind(&cli.settings, &streams{os.Stdin, stdout, stderr})
+	return report(stderr, command.Run())
+}
+
+// interruptible gives a context that the first SIGINT or SIGTERM cancels, so
+// that a command can drain; a second one ends the process at once.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		cancel(errInterrupted)
+		if _, ok := <-signals; ok {
+			os.Exit(exitInterrupted)
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		cancel(nil)
+	}
+}
+
+var errInterrupted = errors.New("interrupted")

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/ingest"
+	"smelt/internal/duck"
+	"smelt/internal/line"
+	"smelt/internal/postgres"
+	"smelt/internal/staging"
+	"smelt/internal/store"
+	"smelt/internal/table"
+)
+
+// pipelines reads the pipelines: those that ship, or a folder of the user's.
+func (s *settings) pipelines() ([]*smelt.Pipeline, error) {
+	var fsys fs.FS = smelt.Shipped()
+	if s.Pipelines != "" {
+		if _, err := os.Stat(s.Pipelines); err != nil {
+			return nil, usageError{fmt.Errorf("--pipelines: %w", err)}
+		}
+		fsys = os.DirFS(s.Pipelines)
+	}
+	return smelt.ReadPipelines(fsys)
+}
+
+// cluster says how to reach Kafka.
+func (s *settings) cluster() (ingest.Cluster, error) {
+	if len(s.KafkaBrokers) == 0 {
+		return ingest.Cluster{}, smelt.Mark(smelt.ErrSource, errors.New("no Kafka brokers are set: run ./scripts/start.sh for the embedded stack, or set SMELT_KAFKA_BROKERS"))
+	}
+	c := ingest.Cluster{
+		Brokers: s.KafkaBrokers,
+		SASL:    ingest.SASL{Mechanism: s.KafkaSASLMechanism, User: s.KafkaSASLUsername, Password: s.KafkaSASLPassword},
+	}
+	if s.KafkaTLS {
+		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return c, nil
+}
+
+// lake is the opened store, database and tables.
+type lake struct {
+	Store    *store.S3
+	Database *postgres.DB
+	Tables   *table.Lake
+}
+
+// openLake connects to the store and the database.
+func (s *settings) openLake(ctx context.Context) (*lake, error) {
+	if s.S3Endpoint == "" && s.S3AccessKey == "" {
+		return nil, smelt.Mark(smelt.ErrStore, errors.New("no S3 is set: run ./scripts/start.sh for the embedded stack, or set SMELT_S3_ENDPOINT, SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY"))
+	}
+	objects, err := store.OpenS3(ctx, store.S3Config{
+		Endpoint: s.S3Endpoint, Region: s.S3Region, Bucket: s.S3Bucket, AccessKey: s.S3AccessKey, SecretKey: s.S3SecretKey,
+	})
+	if err != nil {
+		return nil, err
+	}
+	db, err := s.openDatabase(ctx)
+	if err != nil {
+		return nil, err
+	}
+	catalog, err := db.Catalog(ctx)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return &lake{Store: objects, Database: db, Tables: table.Open(objects, catalog, "s3://"+s.S3Bucket)}, nil
+}
+
+// openDatabase connects to PostgreSQL.
+func (s *settings) openDatabase(ctx context.Context) (*postgres.DB, error) {
+	if s.PostgresDSN == "" && os.Getenv("PGHOST") == "" && os.Getenv("PGSERVICE") == "" {
+		return nil, smelt.Mark(smelt.ErrDatabase, errors.New("no PostgreSQL is set: run ./scripts/start.sh for the embedded stack, or set SMELT_POSTGRES_DSN"))
+	}
+	return postgres.Open(ctx, s.PostgresDSN)
+}
+
+// Close closes the connections.
+func (l *lake) Close() { l.Database.Close() }
+
+// openDuck starts DuckDB, with its temporary files in the state folder.
+func (s *settings) openDuck(name string) (*duck.DB, error) {
+	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: filepath.Join(s.Home, "tmp", name)})
+}
+
+// parts are what the lines of all pipelines share.
+func (s *settings) parts(l *lake, db *duck.DB, log *slog.Logger) (line.Parts, error) {
+	cluster, err := s.cluster()
+	if err != nil {
+		return line.Parts{}, err
+	}
+	cache, err := store.NewCache(l.Store, filepath.Join(s.Home, "cache"), int64(s.Cache))
+	if err != nil {
+		return line.Parts{}, err
+	}
+	return line.Parts{
+		Area:       staging.Area{Store: l.Store, Lake: l.Tables, Cache: cache},
+		Duck:       db,
+		References: l.Database,
+		Locker:     l.Database,
+		Log:        log,
+		RecordMax:  int(s.RecordMax),
+		Codec:      bronze.Codec(s.Codec),
+		Source: func(ctx context.Context, p *smelt.Pipeline, resume smelt.Resume) (smelt.Source, error) {
+			return ingest.OpenKafka(ctx, ingest.KafkaConfig{
+				Cluster: cluster, Topic: p.Topic, Group: group(p.Name), Resume: resume, Log: log,
+			})
+		},
+	}, nil
+}
+
+// group is the consumer group in which the processes that run a pipeline share
+// its partitions. Kafka's own tools show smelt's lag under this name.
+func group(pipeline string) string { return "smelt-" + pipeline }

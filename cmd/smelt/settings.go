@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// settings are what every command may be told, by flag, environment variable or
+// file, in that order. The files are smelt.env in the state folder, which is the
+// user's, and stack.env there, which the embedded stack writes.
+type settings struct {
+	Home string `group:"Settings" setting:"SMELT_HOME" default:".smelt" placeholder:"DIR" help:"State folder."`
+
+	KafkaBrokers       []string `group:"Settings" setting:"SMELT_KAFKA_BROKERS" placeholder:"HOST:PORT,…" help:"Kafka brokers."`
+	KafkaTLS           bool     `group:"Settings" name:"kafka-tls" setting:"SMELT_KAFKA_TLS" help:"Encrypt the connection to Kafka."`
+	KafkaSASLMechanism string   `group:"Settings" name:"kafka-sasl-mechanism" setting:"SMELT_KAFKA_SASL_MECHANISM" placeholder:"NAME" help:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."`
+	KafkaSASLUsername  string   `group:"Settings" name:"kafka-sasl-username" setting:"SMELT_KAFKA_SASL_USERNAME" placeholder:"NAME" help:"User for Kafka."`
+	KafkaSASLPassword  string   `group:"Settings" name:"kafka-sasl-password" setting:"SMELT_KAFKA_SASL_PASSWORD" secret:"" placeholder:"SECRET" help:"Password for Kafka."`
+
+	S3Endpoint  string `group:"Settings" name:"s3-endpoint" setting:"SMELT_S3_ENDPOINT,AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"S3 endpoint."`
+	S3Bucket    string `group:"Settings" name:"s3-bucket" setting:"SMELT_S3_BUCKET" default:"lake" placeholder:"NAME" help:"Bucket."`
+	S3Region    string `group:"Settings" name:"s3-region" setting:"SMELT_S3_REGION,AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" placeholder:"NAME" help:"Region."`
+	S3AccessKey string `group:"Settings" name:"s3-access-key" setting:"SMELT_S3_ACCESS_KEY,AWS_ACCESS_KEY_ID" placeholder:"KEY" help:"Access key."`
+	S3SecretKey string `group:"Settings" name:"s3-secret-key" setting:"SMELT_S3_SECRET_KEY,AWS_SECRET_ACCESS_KEY" secret:"" placeholder:"SECRET" help:"Secret key."`
+
+	PostgresDSN string `group:"Settings" name:"postgres-dsn" setting:"SMELT_POSTGRES_DSN" secret:"" placeholder:"URL" help:"PostgreSQL: the catalog and the reference tables. Without one the PG… variables hold."`
+
+	Pipelines string `group:"Settings" setting:"SMELT_PIPELINES" placeholder:"DIR" help:"Folder of pipelines, in place of those that ship."`
+	HTTP      string `group:"Settings" name:"http" setting:"SMELT_HTTP" default:"127.0.0.1:8088" placeholder:"HOST:PORT" help:"Where run serves health and metrics."`
+	Memory    bytes  `group:"Settings" setting:"SMELT_MEMORY" default:"1GiB" placeholder:"SIZE" help:"DuckDB's memory; beyond it, it spills to disk."`
+	Cache     bytes  `group:"Settings" setting:"SMELT_CACHE" default:"4GiB" placeholder:"SIZE" help:"Local copies of data files, in the state folder."`
+	RecordMax bytes  `group:"Settings" setting:"SMELT_RECORD_MAX" default:"8MiB" placeholder:"SIZE" help:"Larger records are quarantined by reference."`
+	Codec     string `group:"Settings" setting:"SMELT_CODEC" default:"zstd" enum:"zstd,gzip" help:"Compression of bronze: zstd or gzip."`
+
+	StackKafkaPort    int `group:"Settings" name:"kafka-port" setting:"SMELT_KAFKA_PORT" default:"9092" placeholder:"PORT" help:"Port of the embedded Kafka."`
+	StackS3Port       int `group:"Settings" name:"s3-port" setting:"SMELT_S3_PORT" default:"9000" placeholder:"PORT" help:"Port of the embedded S3."`
+	StackConsolePort  int `group:"Settings" name:"console-port" setting:"SMELT_CONSOLE_PORT" default:"9001" placeholder:"PORT" help:"Port of the embedded S3's web console."`
+	StackPostgresPort int `group:"Settings" name:"postgres-port" setting:"SMELT_POSTGRES_PORT" default:"5433" placeholder:"PORT" help:"Port of the embedded PostgreSQL."`
+
+	origins map[string]origin // by flag
+}
+
+// origin says where a setting's value came from.
+type origin struct {
+	Name  string // the flag, the variable or the file; "default" when nothing was set
+	Value string
+}
+
+// Files of settings in the state folder, the stronger one first.
+const (
+	userFile  = "smelt.env"
+	stackFile = "stack.env"
+)
+
+// names gives the environment variables of a setting: its own, then fallbacks.
+func names(tag string) (own string, fallbacks []string) {
+	all := strings.Split(tag, ",")
+	return all[0], all[1:]
+}
+
+// resolver gives kong the values of flags that are not on the command line.
+type resolver struct{ cli *commands }
+
+// Validate does nothing: there is no file format to check.
+func (resolver) Validate(*kong.Application) error { return nil }
+
+// Resolve looks a flag up in the environment and then in the files.
+func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	tag := flag.Tag.Get("setting")
+	if tag == "" {
+		return nil, nil
+	}
+	if r.cli.origins == nil {
+		r.cli.origins = map[string]origin{}
+	}
+	found, err := r.cli.lookup(tag)
+	if err != nil || found.Name == "" {
+		return nil, err
+	}
+	r.cli.origins[flag.Name] = found
+	return found.Value, nil
+}
+
+// lookup finds a setting: its variable, its …_FILE variable, the files in the
+// state folder, and then the variables that other tools use.
+func (s *settings) lookup(tag string) (origin, error) {
+	own, fallbacks := names(tag)
+	if v, ok := os.LookupEnv(own); ok {
+		return origin{own, v}, nil
+	}
+	if path, ok := os.LookupEnv(own + "_FILE"); ok {
+		secret, err := os.ReadFile(path)
+		if err != nil {
+			return origin{}, fmt.Errorf("%s_FILE: %w", own, err)
+		}
+		return origin{own + "_FILE", strings.TrimRight(string(secret), "\r\n")}, nil
+	}
+	if own == "SMELT_HOME" {
+		return origin{}, nil
+	}
+	for _, file := range []string{userFile, stackFile} {
+		path := filepath.Join(s.home(), file)
+		values, err := readEnv(path)
+		if err != nil {
+			return origin{}, err
+		}
+		if v, ok := values[own]; ok {
+			return origin{path, v}, nil
+		}
+	}
+	for _, name := range fallbacks {
+		if v, ok := os.LookupEnv(name); ok {
+			return origin{name, v}, nil
+		}
+	}
+	return origin{}, nil
+}
+
+// home is the state folder, also while flags are still being parsed.
+func (s *settings) home() string {
+	if s.Home != "" {
+		return s.Home
+	}
+	if v := os.Getenv("SMELT_HOME"); v != "" {
+		return v
+	}
+	return ".smelt"
+}
+
+// readEnv reads a file of NAME=value lines; one that is not there is empty.
+func readEnv(path string) (map[string]string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	values := map[string]string{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("%s:%d: want NAME=value", path, n)}
+		}
+		values[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	return values, lines.Err()
+}
+
+// writeEnv writes such a file, whole or not at all, for its owner's eyes only.
+func writeEnv(path string, values map[string]string) error {
+	var lines []string
+	for name, value := range values {
+		lines = append(lines, name+"="+value+"\n")
+	}
+	slices.Sort(lines)
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, []byte(strings.Join(lines, "")), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// settingHelp adds the environment variable to a flag's help.
+func settingHelp(value *kong.Value) string {
+	if own, _ := names(value.Tag.Get("setting")); own != "" {
+		return strings.TrimSuffix(value.Help, ".") + " ($" + own + ")."
+	}
+	return kong.DefaultHelpValueFormatter(value)
+}
+
+// bytes is a size, written as 64MiB, 1GiB or a plain number.
+type bytes int64
+
+// UnmarshalText reads a size.
+func (b *bytes) UnmarshalText(text []byte) error {
+	units := []struct {
+		suffix string
+		factor int64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+	for _, u := range units {
+		number, ok := strings.CutSuffix(string(text), u.suffix)
+		if !ok {
+			continue
+		}
+		var n int64
+		if _, err := fmt.Sscanf(number+"\n", "%d\n", &n); err != nil || n <= 0 {
+			return fmt.Errorf("%q is not a size such as 512MiB", text)
+		}
+		*b = bytes(n * u.factor)
+		return nil
+	}
+	return fmt.Errorf("%q is not a size such as 512MiB", text)
+}
+
+// String writes the largest unit that fits.
+func (b bytes) String() string {
+	for _, u := range []string{"B", "KiB", "MiB", "GiB"} {
+		if b%1024 != 0 || b == 0 {
+			return fmt.Sprintf("%d%s", int64(b), u)
+		}
+		b /= 1024
+	}
+	return fmt.Sprintf("%dTiB", int64(b))
+}
