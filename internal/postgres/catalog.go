@@ -141,10 +141,10 @@ func (c *Catalog) List(ctx context.Context) ([]string, error) {
 	defer cancel()
 
 	rows, err := c.db.pool.Query(ctx, `
-SELECT table_namespace || '.' || table_name AS name
+SELECT table_namespace || '.' || table_name
 FROM iceberg_tables
 WHERE catalog_name = $1 AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)
-ORDER BY name COLLATE "C"`, CatalogName)
+ORDER BY (table_namespace || '.' || table_name) COLLATE "C"`, CatalogName)
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", c.db.explain(err))
 	}

@@ -30,18 +30,18 @@ func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), err erro
 	case <-ctx.Done():
 		return nil, fmt.Errorf("lock %s: %w", name, context.Cause(ctx))
 	}
-	unlock, err = db.tryLock(ctx, name)
+	release, err := db.tryLock(ctx, name)
 	if err != nil {
 		<-db.locks
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	return sync.OnceFunc(func() {
-		unlock()
+		release()
 		<-db.locks
 	}), nil
 }
 
-func (db *DB) tryLock(ctx context.Context, name string) (unlock func(), err error) {
+func (db *DB) tryLock(ctx context.Context, name string) (release func(), err error) {
 	taking, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 

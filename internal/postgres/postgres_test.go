@@ -27,7 +27,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"unknown user", dsn("nobody_here", secret, d.name), []string{"no such user", "nobody_here"}},
 		{"unknown database", dsn("postgres", server.password, "nowhere"), []string{"no such database", server.address + "/nowhere"}},
 		{"refused", fmt.Sprintf("postgres://u:%s@127.0.0.1:%s/lake", secret, port), []string{"nothing listens", "127.0.0.1:" + port + "/lake"}},
-		{"unknown host", fmt.Sprintf("postgres://u:%s@no-such-host.invalid:5432/lake?connect_timeout=1", secret), []string{"no-such-host.invalid:5432/lake"}},
+		{"unknown host", fmt.Sprintf("postgres://u:%s@no..host:5432/lake", secret), []string{"no such host", "no..host:5432/lake"}},
 		{"bad port", fmt.Sprintf("postgres://u:%s@h:port/lake", secret), []string{"cannot be read"}},
 		{"bad escape", fmt.Sprintf("postgres://u:%%zz%s@h/lake", secret), []string{"cannot be read", "percent-encoded"}},
 		{"no pairs", secret, []string{"cannot be read"}},

@@ -9,15 +9,14 @@ import (
 	"smelt"
 )
 
-// referenceSchema keeps the versions. One counter row is raised by each
+// referenceTables keep the versions. One counter row is raised by each
 // transaction that changes a referenced table, and stays locked until it ends:
 // so versions rise in the order of commits. A statement trigger runs before its
 // statement, so that the counter is locked before the table's rows are, by
 // everybody in the same order; once a transaction and table is enough. It runs
 // with its owner's rights: who writes to a referenced table needs none here.
 // changed_by alone would be taken for ours after a restore into a new cluster.
-const referenceSchema = `
-CREATE SCHEMA IF NOT EXISTS smelt;
+const referenceTables = `
 CREATE TABLE IF NOT EXISTS smelt.reference_counter (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
     version   bigint NOT NULL
@@ -119,7 +118,18 @@ SELECT
 			"let an administrator run CREATE SCHEMA smelt AUTHORIZATION %s", db.where, db.user, pgx.Identifier{db.user}.Sanitize()))
 	}
 	return db.setUp(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, referenceSchema)
+		// IF NOT EXISTS asks for the right to create even where it exists, and
+		// to_regnamespace may answer from a cache of before the lock.
+		var exists bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'smelt')`).Scan(&exists); err != nil {
+			return err
+		}
+		if !exists {
+			if _, err := tx.Exec(ctx, `CREATE SCHEMA smelt`); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, referenceTables)
 		return err
 	})
 }

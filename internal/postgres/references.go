@@ -117,7 +117,10 @@ func (r relation) read(ctx context.Context, tx pgx.Tx) (smelt.ReferenceTable, er
 	for _, c := range r.visible() {
 		table.Columns = append(table.Columns, c.declaration())
 	}
-	if err := r.checkRows(ctx, tx); err != nil {
+	if err := r.checkCount(ctx, tx); err != nil {
+		return table, err
+	}
+	if err := r.checkKeys(ctx, tx); err != nil {
 		return table, err
 	}
 	query := fmt.Sprintf(`SELECT %s FROM %s WHERE %s IS NOT NULL`, r.selectList(), r.name, r.key().sql())
@@ -148,19 +151,25 @@ func (r relation) checkFile(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// checkRows refuses a table with too many rows, or with two rows for a key.
-func (r relation) checkRows(ctx context.Context, tx pgx.Tx) error {
-	key := r.key().sql()
+// checkCount refuses a table with too many rows.
+func (r relation) checkCount(ctx context.Context, q querier) error {
 	var rows int64
-	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s LIMIT %d) AS some`, r.name, maxReferenceRows+1)).Scan(&rows)
+	err := q.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM (SELECT FROM %s LIMIT %d) AS bounded`, r.name, maxReferenceRows+1)).Scan(&rows)
 	if err != nil {
 		return err
 	}
 	if rows > maxReferenceRows {
 		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("table %s has more than %d rows; refer to a view of the rows that events can meet", r.name, maxReferenceRows))
 	}
+	return nil
+}
+
+// checkKeys refuses two rows for a key.
+func (r relation) checkKeys(ctx context.Context, tx pgx.Tx) error {
+	key := r.key().sql()
+	var rows int64
 	var value string
-	err = tx.QueryRow(ctx, fmt.Sprintf(`
+	err := tx.QueryRow(ctx, fmt.Sprintf(`
 SELECT left(CAST(%[1]s AS text), 100), count(*)
 FROM %[2]s
 WHERE %[1]s IS NOT NULL

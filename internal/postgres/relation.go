@@ -40,7 +40,7 @@ const describeRelations = `
 SELECT
     COALESCE(c.oid, 0::oid),
     COALESCE(pg_relation_filenode(c.oid), 0::oid),
-    COALESCE(format('%I.%I', n.nspname, c.relname), ''),
+    CASE WHEN c.oid IS NULL THEN '' ELSE format('%I.%I', n.nspname, c.relname) END,
     COALESCE(kind.followable, false),
     COALESCE(has_table_privilege(c.oid, 'TRIGGER'), false),
     COALESCE((
@@ -192,6 +192,9 @@ func (r relation) fingerprint(ctx context.Context, q querier) (string, error) {
 	h := sha256.New()
 	r.writeShape(h)
 	if r.trigger == "" {
+		if err := r.checkCount(ctx, q); err != nil {
+			return "", err
+		}
 		// Sums, so that the order of rows does not matter; two, so that 128 bits have to agree.
 		var content string
 		err := q.QueryRow(ctx, fmt.Sprintf(`
