@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -61,7 +62,8 @@ func runWithGateway(m *testing.M) (code int, err error) {
 	}
 	child := exec.Command(os.Args[0], dir)
 	child.Env = append(os.Environ(), gatewayEnv+"="+gatewayAddress)
-	child.Stderr = os.Stderr
+	var said bytes.Buffer
+	child.Stdout, child.Stderr = &said, &said
 	lifeline, err := child.StdinPipe()
 	if err != nil {
 		return 0, err
@@ -72,7 +74,9 @@ func runWithGateway(m *testing.M) (code int, err error) {
 	defer child.Wait()
 	defer lifeline.Close()
 	if err := waitHealthy("http://" + gatewayAddress + gatewayPath); err != nil {
-		return 0, err
+		lifeline.Close()
+		child.Wait()
+		return 0, fmt.Errorf("%w\n%s", err, said.String())
 	}
 	return m.Run(), nil
 }

@@ -148,19 +148,29 @@ func (s *S3) Stat(ctx context.Context, key string) (smelt.Object, error) {
 	defer cancel()
 	var info minio.ObjectInfo
 	err := s.try(ctx, func() (err error) {
-		info, err = s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+		info, err = s.stat(ctx, key)
 		return err
 	})
-	if errors.Is(err, smelt.ErrNotFound) {
-		// A reply to HEAD has no body that would tell a missing key from a missing bucket.
-		if missing := s.bucketExists(ctx); missing != nil {
-			err = missing
-		}
-	}
 	if err != nil {
 		return smelt.Object{}, fmt.Errorf("stat %s: %w", key, err)
 	}
 	return describe(key, info), nil
+}
+
+// stat asks by HEAD. A refusal of that has no body, and so does not tell a
+// missing key from a missing bucket or, from versitygw, an unknown access key:
+// then it asks again by GET, whose refusal says why.
+func (s *S3) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
+	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	switch minio.ToErrorResponse(err).StatusCode {
+	case http.StatusNotFound, http.StatusForbidden, http.StatusBadRequest:
+		body, info, _, err := s.client.GetObject(ctx, s.bucket, key, minio.GetObjectOptions{})
+		if err != nil {
+			return minio.ObjectInfo{}, err
+		}
+		return info, body.Close()
+	}
+	return info, err
 }
 
 func describe(key string, info minio.ObjectInfo) smelt.Object {

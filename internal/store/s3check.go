@@ -64,14 +64,3 @@ func (s *S3) CreateBucket(ctx context.Context) error {
 	}
 	return nil
 }
-
-// bucketExists returns the error that says that the bucket is missing.
-func (s *S3) bucketExists(ctx context.Context) error {
-	return s.try(ctx, func() error {
-		exists, err := s.client.BucketExists(ctx, s.bucket)
-		if err == nil && !exists {
-			err = minio.ErrorResponse{Code: minio.NoSuchBucket, StatusCode: 404}
-		}
-		return err
-	})
-}

@@ -23,6 +23,9 @@ var (
 // conflict is S3's answer to conditional puts that overlap: try again.
 const conflict = "ConditionalRequestConflict"
 
+// unknownUser is versitygw's answer to an access key that it does not know.
+const unknownUser = "XAdminUserNotFound"
+
 // transient says whether the same call may well succeed in a moment.
 func transient(err error) bool {
 	var body *bodyError
@@ -93,7 +96,7 @@ func (s *S3) advice(code string) string {
 	switch code {
 	case minio.NoSuchBucket:
 		return fmt.Sprintf("store: bucket %s does not exist at %s: create it, or set SMELT_S3_BUCKET", s.bucket, s.endpoint)
-	case minio.InvalidAccessKeyID, minio.SignatureDoesNotMatch:
+	case minio.InvalidAccessKeyID, minio.SignatureDoesNotMatch, unknownUser:
 		return fmt.Sprintf("store: access key or secret refused by %s: check SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY", s.endpoint)
 	case minio.AccessDenied, minio.AllAccessDisabled:
 		return fmt.Sprintf("store: access to bucket %s denied by %s: check SMELT_S3_ACCESS_KEY, SMELT_S3_SECRET_KEY and what that key may do", s.bucket, s.endpoint)

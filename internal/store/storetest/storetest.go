@@ -374,15 +374,15 @@ func testList(t *testing.T, s smelt.Store) {
 	if got := list(t, s, "", "", 100); !slices.Equal(got, sorted) {
 		t.Fatalf("list:\n got %q\nwant %q", got, sorted)
 	}
-	for _, prefix := range []string{"", "a", "a/", "a/2", "a/3/", "a/3/de", "b/0", "odd/", "odd/a", "odd/a%", "odd/Ä", "c", "c/", "zz", longKey()[:450]} {
-		afters := append([]string{"", " ", "a", "a/", "a/2", "a/20", "b/00009", "b/1", "odd", "odd/a%", "zzz", "\U0010ffff"}, sorted...)
-		for _, after := range afters {
+	afters := append([]string{"", " ", "a", "a/", "a/20", "b/1", "odd", "odd/a%", "zzz", "\U0010ffff"}, sorted...)
+	for i, prefix := range []string{"", "a", "a/", "a/2", "a/3/de", "b/0", "odd/", "odd/a%", "odd/Ä", "c", "c/", "zz", longKey()[:450]} {
+		for j, after := range afters {
 			want := model(sorted, prefix, after)
-			for _, limit := range []int{0, 1, 2, len(want), len(want) + 1} {
-				got := list(t, s, prefix, after, limit)
-				if cut := want[:min(limit, len(want))]; !slices.Equal(got, cut) {
-					t.Errorf("list %.40q after %.40q limit %d:\n got %.300q\nwant %.300q", prefix, after, limit, got, cut)
-				}
+			limits := []int{0, 1, 2, len(want), len(want) + 1}
+			limit := limits[(i+j)%len(limits)]
+			got := list(t, s, prefix, after, limit)
+			if cut := want[:min(limit, len(want))]; !slices.Equal(got, cut) {
+				t.Errorf("list %.40q after %.40q limit %d:\n got %.300q\nwant %.300q", prefix, after, limit, got, cut)
 			}
 		}
 	}
@@ -400,22 +400,22 @@ func model(sorted []string, prefix, after string) []string {
 }
 
 func testListPages(t *testing.T, s smelt.Store) {
-	const n = 1203 // over the thousand of one S3 request
+	const n = 1010 // over the thousand of one S3 request
 	var keys []string
 	for i := range n {
 		keys = append(keys, fmt.Sprintf("pages/%020d.ndjson.zst", i*7))
 	}
 	fill(t, s, keys)
-	for _, limit := range []int{999, 1000, 1001, n, n + 1} {
+	for _, limit := range []int{1000, 1001, n + 1} {
 		if got := list(t, s, "pages/", "", limit); !slices.Equal(got, keys[:min(limit, n)]) {
 			t.Errorf("limit %d: %d keys, or other ones", limit, len(got))
 		}
 	}
 	var all []string
 	for after := ""; ; {
-		page := list(t, s, "pages/", after, 250)
+		page := list(t, s, "pages/", after, 505)
 		all = append(all, page...)
-		if len(page) < 250 {
+		if len(page) < 505 {
 			break
 		}
 		after = page[len(page)-1]
@@ -452,7 +452,7 @@ func testListModel(t *testing.T, s smelt.Store) {
 	fill(t, s, keys)
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	for range 150 {
+	for range 100 {
 		from, after := key(), key()
 		prefix := from[:random.IntN(len(from))]
 		after = after[:random.IntN(len(after)+1)]
