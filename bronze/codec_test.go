@@ -292,6 +292,19 @@ func TestLineHostile(t *testing.T) {
 	}
 }
 
+func TestLineManyHeaders(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 16, 17, 100, 20_000} {
+		r := smelt.Record{Value: []byte("1")}
+		for i := range n {
+			r.Headers = append(r.Headers, smelt.Header{Name: strconv.Itoa(i % 37), Value: []byte{byte(i % 100)}})
+		}
+		if err := checkLine(r); err != nil {
+			t.Errorf("%d headers: %.1000v", n, err)
+		}
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	for i, value := range hostile() {
 		f.Add([]byte("k"), []byte(value), []byte("h"), []byte("v"), uint8(i))

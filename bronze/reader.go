@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"smelt"
@@ -38,8 +40,8 @@ type Ref struct {
 	follower string // the key of the object that follows in the listing; empty when none was listed
 }
 
-// Partitions returns the partitions that the lake has records of, in the order
-// of their names. It takes a request for each.
+// Partitions returns the partitions that the lake has records of, in rising
+// order. It takes a request for each.
 func (r *Reader) Partitions(ctx context.Context) ([]int32, error) {
 	var ids []int32
 	for after := ""; ; {
@@ -48,6 +50,7 @@ func (r *Reader) Partitions(ctx context.Context) ([]int32, error) {
 			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("list %s: %w", Prefix(r.pipeline), err))
 		}
 		if len(objects) == 0 {
+			slices.Sort(ids)
 			return ids, nil
 		}
 		name, err := ParseName(objects[0].Key)
@@ -166,7 +169,7 @@ func (r *Reader) Download(ctx context.Context, ref Ref, path string) (m Meta, er
 	if err == nil && n != ref.Size {
 		err = fmt.Errorf("%d of %d bytes", n, ref.Size)
 	}
-	if err != nil {
+	if local := new(fs.PathError); err != nil && !errors.As(err, &local) {
 		err = smelt.Mark(smelt.ErrStore, err)
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
