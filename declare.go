@@ -3,7 +3,32 @@ package smelt
 import "time"
 
 // Pipeline is one folder: a pipeline.yml, its SELECTs and its test. [ReadPipeline]
-// reads it.
+// reads it. All that a pipeline.yml may hold:
+//
+//	# What the pipeline does.
+//	source: {kafka: topic}
+//	events:
+//	  time: event_time                 # a column that is timestamptz not null
+//	  watermark: 10m                   # optional, 10m by default
+//	  columns:
+//	    sensor_id:  varchar not null
+//	    event_time: timestamptz not null
+//	    sent_at:    {type: timestamptz, unit: ms}    # s, ms, us, ns since 1970
+//	    tags:       varchar[]
+//	    place:      struct(lat double, "street no" varchar)
+//	references:                        # optional
+//	  locations: {table: public.locations, key: sensor_id, on: sensor_id}
+//	silver:                            # optional, and so is each key in it
+//	  partition: day(event_time)       # or a list; year, month, hour; or a bare column
+//	  unique: [sensor_id, event_time]
+//	  expect:
+//	    what it is called: a condition
+//	gold:                              # optional
+//	  hourly: {window: 1h, column: hour}
+//
+// The types are varchar, boolean, tinyint, smallint, integer, bigint, float,
+// double, decimal(p,s), date, timestamptz, uuid, json, struct(…) and lists.
+// Where YAML takes { or [ or a comma for its own, the text goes in quotes.
 type Pipeline struct {
 	Name       string // the folder's name: lower-case letters, digits and _
 	Dir        string // the folder's path in the fs.FS that it was read from

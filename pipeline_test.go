@@ -160,6 +160,7 @@ func TestFaults(t *testing.T) {
 		{"two documents", "gold:", "---\ngold:", []string{`25:1: a second document: keep one`}},
 		{"tab", "  unique", "\tunique", []string{`21:1: a tab: indent with spaces`}},
 		{"not YAML", "[id]", "[id", []string{`22:9: not YAML: while parsing a flow sequence did not find expected ',' or ']'`}},
+		{"a long list", "[id]", "[" + strings.Repeat("a,", 33) + "]", []string{`21:11: "silver.unique" has 33 items: 32 are the most`}},
 		{"topic", "app.events-v1", "app events", []string{`6:10: "app events" is no name of a Kafka topic: letters, digits, ".", "_" and "-" only`}},
 		{"duration", "90m", "1.5h", []string{`9:14: "1.5h" is no duration: write a number and s, m, h or d, such as 10m`}},
 		{"too long", "90m", "32d", []string{`9:14: "events.watermark" must be 0s at least and 31d at most`}},

@@ -145,6 +145,9 @@ func (r *testReader) table(name string, file txtar.File, line int) *TestTable {
 	case len(rows) == 0:
 		r.fault(line, 0, "%q lacks its header", file.Name)
 		return t
+	case len(rows[0]) > maxKeys:
+		r.fault(line+1, 0, "%d columns: %d are the most", len(rows[0]), maxKeys)
+		return t
 	case bytes.Count(file.Data, []byte("\n")) != len(rows):
 		r.fault(line, 0, "%q has empty lines, or line breaks in a cell: write \\n", file.Name)
 		return t

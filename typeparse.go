@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // A column is declared as its type, and "not null" where it holds:
@@ -17,9 +16,8 @@ import (
 // anything in double quotes.
 
 const (
-	maxTypeDepth  = 16  // types within types; more is a mistake, and the parser recurses
-	maxNameLength = 128 // bytes of a column's name, well below every engine's bound
-	maxPrecision  = 38  // decimal digits, of DuckDB and of Iceberg
+	maxTypeDepth = 16 // types within types; more is a mistake, and the parser recurses
+	maxPrecision = 38 // decimal digits, of DuckDB and of Iceberg
 )
 
 // typeAliases maps names that other systems use to ours. They are refused with
@@ -215,9 +213,4 @@ func (p *typeParser) number() (int, bool) {
 
 func isWord(c byte, inside bool) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || inside && '0' <= c && c <= '9'
-}
-
-// runeOffset converts an offset in bytes to characters.
-func runeOffset(text string, offset int) int {
-	return utf8.RuneCountInString(text[:min(offset, len(text))])
 }

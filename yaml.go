@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	maxYAMLDepth = 16  // levels of nesting; a pipeline has five
-	maxFaults    = 100 // of one file; a person reads the first few
+	maxYAMLDepth = 16   // levels of nesting; a pipeline has five
+	maxKeys      = 1000 // of a mapping; an event with more columns is several events
+	maxItems     = 32   // items of a list, which names columns; no table needs more
+	maxFaults    = 100  // of one file; a person reads the first few
 	nullTag      = "!!null"
 	mergeTag     = "!!merge"
 )
@@ -224,6 +226,10 @@ func (it item) list() []item {
 	if len(it.node.Content) == 0 {
 		it.fault("%s is an empty list: leave it out", it.name())
 	}
+	if len(it.node.Content) > maxItems {
+		it.fault("%s has %d items: %d are the most", it.name(), len(it.node.Content), maxItems)
+		return nil
+	}
 	items := make([]item, len(it.node.Content))
 	for i, n := range it.node.Content {
 		items[i] = it.child(strconv.Itoa(i), n)
@@ -238,6 +244,10 @@ func (it item) entries() []entry {
 	}
 	if len(it.node.Content) == 0 {
 		it.fault("%s has no keys: leave it out", it.name())
+	}
+	if n := len(it.node.Content) / 2; n > maxKeys {
+		it.fault("%s has %d keys: %d are the most", it.name(), n, maxKeys)
+		return nil
 	}
 	var entries []entry
 	seen := map[string]bool{}

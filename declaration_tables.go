@@ -1,0 +1,121 @@
+package smelt
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	minWindow    = time.Minute // below it a window costs more than it holds
+	maxWindow    = 31 * day    // a window that is rewritten must stay cheap
+	maxCondition = 64 << 10    // bytes; it becomes part of a statement
+)
+
+var partitionBy = regexp.MustCompile(`^([A-Za-z_]+) *\( *(.*?) *\)$`)
+
+// transforms are the partition transforms, apart from a bare column's identity.
+var transforms = []string{"year", "month", "day", "hour"}
+
+func (it item) silver() Silver {
+	var s Silver
+	fields := it.fields(nil, []string{"partition", "unique", "expect"})
+	if partition, ok := fields["partition"]; ok {
+		s.Partition = partition.partition()
+	}
+	if unique, ok := fields["unique"]; ok {
+		s.Unique = unique.names()
+	}
+	if expect, ok := fields["expect"]; ok {
+		for _, e := range expect.entries() {
+			s.Expect = append(s.Expect, e.expectation())
+		}
+	}
+	return s
+}
+
+// partition reads one field, or a list of them.
+func (it item) partition() []PartitionField {
+	fields := []item{it}
+	if len(it.node.Content) > 0 {
+		fields = it.list()
+	}
+	var partition []PartitionField
+	for _, f := range fields {
+		text, ok := f.text()
+		if !ok {
+			continue
+		}
+		field := PartitionField{Transform: "identity", Column: text}
+		if m := partitionBy.FindStringSubmatch(text); m != nil {
+			field = PartitionField{Transform: strings.ToLower(m[1]), Column: m[2]}
+			if !slices.Contains(transforms, field.Transform) {
+				f.fault("unknown transform %q%s; a bare column is taken as it is", m[1], DidYouMean(m[1], transforms...))
+			}
+		}
+		if !plainName.MatchString(field.Column) {
+			f.fault("%q is no partitioning: write day(column), or a column", text)
+		}
+		for _, other := range partition {
+			if strings.EqualFold(other.Column, field.Column) {
+				f.fault("the column %q is in the partitioning twice", field.Column)
+			}
+		}
+		partition = append(partition, field)
+	}
+	return partition
+}
+
+// names reads a list of columns of silver.
+func (it item) names() []string {
+	var names []string
+	for _, each := range it.list() {
+		name, ok := each.text()
+		switch {
+		case !ok:
+		case !plainName.MatchString(name):
+			each.fault("%q is no column: letters, digits and _ only", name)
+		case slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }):
+			each.fault("the column %q is given twice", name)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func (e entry) expectation() Expectation {
+	condition, _ := e.text()
+	if len(condition) > maxCondition {
+		e.fault("the condition is longer than %d bytes", maxCondition)
+	}
+	if fault := columnNameFault(e.name); fault != "" {
+		e.key.fault("expectation %q: %s", e.name, fault)
+	}
+	return Expectation{Name: e.name, Condition: strings.TrimSpace(condition)}
+}
+
+// model is not ok when no SQL can be read for it.
+func (e entry) model() (m Model, ok bool) {
+	m.Name = e.name
+	fields := e.fields([]string{"window", "column"}, nil)
+	if window, ok := fields["window"]; ok {
+		m.Window = window.duration(minWindow, maxWindow)
+		if m.Window > 0 && day%m.Window != 0 && m.Window%day != 0 {
+			window.fault("a window must divide the day, or be whole days: 1m, 15m, 1h, 6h, 1d, 7d")
+		}
+	}
+	if column, ok := fields["column"]; ok {
+		if m.Column, ok = column.text(); ok && !plainName.MatchString(m.Column) {
+			column.fault("%q is no column: letters, digits and _ only", m.Column)
+		}
+	}
+	fault := tableNameFault(e.name)
+	if e.name == "silver" {
+		fault = "silver.sql is taken: choose another name"
+	}
+	if fault != "" {
+		e.key.fault("model %q: %s", e.name, fault)
+	}
+	return m, fault == ""
+}
