@@ -138,6 +138,7 @@ type Locker interface {
 // Progress is what a step did.
 type Progress struct {
 	Records int64 // records that went through
+	Bytes   int64 // of bronze objects, as stored, that were written or read
 	More    bool  // there is more to do at once
 }
 

@@ -35,10 +35,11 @@ func (w *Writer) flush(ctx context.Context) (smelt.Progress, error) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			written, next, err := p.settle(ctx, w)
+			done, next, err := p.settle(ctx, w)
 			mu.Lock()
 			defer mu.Unlock()
-			progress.Records += written
+			progress.Records += done.Records
+			progress.Bytes += done.Bytes
 			if err != nil {
 				errs = append(errs, err)
 				return

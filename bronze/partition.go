@@ -66,24 +66,25 @@ func (p *partition) bytes() int {
 
 // settle puts what is buffered and comes back when the lake has it. Another
 // writer may have put the same records first: those are dropped, and the rest
-// goes after them. It returns how many records this writer's objects hold, and
+// goes after them. It returns what this writer's objects hold, and
 // where the chain ends then. After
 // an error the object is kept, and settled first by the next call.
-func (p *partition) settle(ctx context.Context, w *Writer) (written, next int64, err error) {
+func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress, next int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.lines.meta.Count > 0 {
 		if p.sealed == nil {
 			if p.sealed, err = w.seal(p); err != nil {
-				return written, p.next, err
+				return done, p.next, err
 			}
 		}
 		there, err := p.put(ctx, w)
 		if err != nil {
-			return written, p.next, err
+			return done, p.next, err
 		}
 		if there.Writer == p.sealed.meta.Writer {
-			written += there.Count
+			done.Records += there.Count
+			done.Bytes += int64(len(p.sealed.body))
 		} else {
 			w.cfg.Log.Info("another writer was first", "object", p.sealed.name.Key(), "writer", there.Writer, "end", there.End)
 		}
@@ -91,10 +92,10 @@ func (p *partition) settle(ctx context.Context, w *Writer) (written, next int64,
 		if there.End > p.lines.meta.Last {
 			p.lines.clear(w.stock)
 		} else if err := p.lines.dropBelow(there.End, w.stock); err != nil {
-			return written, p.next, err
+			return done, p.next, err
 		}
 	}
-	return written, p.next, nil
+	return done, p.next, nil
 }
 
 // put puts the sealed object and returns the metadata of the object that is at

@@ -71,6 +71,22 @@ func Digest(m smelt.Model) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// Prepare binds the model to silver's columns and makes the table when there is
+// none, so that what is wrong with the model shows before anything runs. The
+// silver table must be there.
+func (s *Stage) Prepare(ctx context.Context) error {
+	t, err := s.Area.Lake.Load(ctx, "silver."+s.Pipeline.Name)
+	if err != nil {
+		return err
+	}
+	j := job{silver: t}
+	if err := s.open(ctx, &j); err != nil {
+		return err
+	}
+	_, err = staging.Missing(j.gold, j.columns)
+	return err
+}
+
 // Step brings the table up to the newest silver snapshot. Records counts the
 // windows recomputed. When another process holds the table it does nothing.
 func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {

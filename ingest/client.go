@@ -69,6 +69,30 @@ func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts 
 	return client, details[topic], nil
 }
 
+// Check reaches the cluster and looks the topic up: what OpenKafka would say of
+// them, without joining a group.
+func (c Cluster) Check(ctx context.Context, topic string) error {
+	client, details, err := c.dial(ctx, topic, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return c.usable(topic, details)
+}
+
+// usable says what is wrong with a topic that was looked up. One that is short
+// of a leader, say, is waited for.
+func (c Cluster) usable(topic string, details kadm.TopicDetail) error {
+	err := c.explain(topic, details.Err)
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("%w: create it, or set source.kafka in pipeline.yml", err)
+	case kerr.IsRetriable(err):
+		return nil
+	}
+	return err
+}
+
 // hungUp says what it means that a broker closes the connection as a greeting.
 func (c Cluster) hungUp(err error) error {
 	if c.SASL.Mechanism != "" {

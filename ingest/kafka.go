@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"smelt"
@@ -115,15 +114,11 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		return nil, err
 	}
 	k.client, k.admin = client, kadm.NewClient(client)
-	err = cfg.Cluster.explain(cfg.Topic, details.Err)
-	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		err = fmt.Errorf("%w: create it, or set source.kafka in pipeline.yml", err)
-	case err == nil, kerr.IsRetriable(err):
-		return k, nil // a topic that is short of a leader, say, is waited for
+	if err := cfg.Cluster.usable(cfg.Topic, details); err != nil {
+		k.Close()
+		return nil, err
 	}
-	k.Close()
-	return nil, err
+	return k, nil
 }
 
 // Poll returns records that follow those it returned before. When ctx has ended

@@ -9,6 +9,7 @@ import (
 
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 )
 
@@ -18,14 +19,19 @@ import (
 // says up to which silver snapshot it has them. When smelt dies in between,
 // the next step does it first.
 
-// uploadRejects writes work.rejects into the quarantine table's folder. It
-// returns nil when there are none.
-func (s *Stage) uploadRejects(ctx context.Context, dir string) (*ledger.Rejects, error) {
+// quarantine loads the quarantine table, and creates it when there is none.
+func (s *Stage) quarantine(ctx context.Context) (*table.Table, error) {
+	return s.Area.Lake.Create(ctx, QuarantineName(s.Pipeline.Name), table.Definition{Columns: rejectColumns})
+}
+
+// uploadRejects writes work.rejects into the quarantine table's folder, and
+// notes the file in the ledger. There is none without rejects.
+func (s *Stage) uploadRejects(ctx context.Context, dir string, after *ledger.Silver) ([]staging.Staged, error) {
 	reasons, err := s.reasons(ctx)
 	if err != nil || len(reasons) == 0 {
 		return nil, err
 	}
-	q, err := s.Area.Lake.Create(ctx, QuarantineName(s.Pipeline.Name), table.Definition{Columns: rejectColumns})
+	q, err := s.quarantine(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -42,9 +48,10 @@ func (s *Stage) uploadRejects(ctx context.Context, dir string) (*ledger.Rejects,
 	if err != nil {
 		return nil, err
 	}
-	file := written[0]
+	file := written[0] // unpartitioned rows are one file
 	file.Path = staged[0].File.Key
-	return &ledger.Rejects{File: file, Reasons: reasons}, nil
+	after.Rejects = &ledger.Rejects{File: file, Reasons: reasons}
+	return staged, nil
 }
 
 // publishRejects adds to quarantine what silver's snapshots have handed over
@@ -53,7 +60,7 @@ func (s *Stage) publishRejects(ctx context.Context, t *table.Table) error {
 	if _, ok := t.Current(); !ok {
 		return nil
 	}
-	q, err := s.Area.Lake.Create(ctx, QuarantineName(s.Pipeline.Name), table.Definition{Columns: rejectColumns})
+	q, err := s.quarantine(ctx)
 	if err != nil {
 		return err
 	}
@@ -61,7 +68,7 @@ func (s *Stage) publishRejects(ctx context.Context, t *table.Table) error {
 	if err != nil {
 		return err
 	}
-	pending, newest, err := s.pending(ctx, t, q, have.SilverSnapshot)
+	pending, newest, err := Pending(ctx, t, q, have.SilverSnapshot)
 	if err != nil || len(pending) == 0 {
 		return err
 	}
@@ -87,10 +94,11 @@ func (s *Stage) publishRejects(ctx context.Context, t *table.Table) error {
 	return err
 }
 
-// pending lists the files of rejects, oldest first, that silver's snapshots
-// name and that are not in quarantine yet, when quarantine has those up to the
-// silver snapshot since. newest is the last silver snapshot that has any.
-func (s *Stage) pending(ctx context.Context, t, q *table.Table, since int64) (pending []ledger.Rejects, newest int64, err error) {
+// Pending lists the files of rejects, oldest first, that the snapshots of the
+// silver table t name and that the quarantine table q has not yet, when it has
+// those up to the silver snapshot since; newest is the last silver snapshot that
+// has any. With since 0, q has none and may be nil.
+func Pending(ctx context.Context, t, q *table.Table, since int64) (pending []ledger.Rejects, newest int64, err error) {
 	found := since == 0
 	for _, snapshot := range t.Ancestors() {
 		if snapshot.ID == since {

@@ -106,4 +106,3 @@ func same(t *testing.T, what string, got, want []string) {
 		t.Errorf("%s\ngot:\n  %s\nwant:\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
-

@@ -104,6 +104,24 @@ func TableName(pipeline string) string { return "silver." + pipeline }
 // QuarantineName is the name of a pipeline's quarantine table.
 func QuarantineName(pipeline string) string { return "quarantine." + pipeline }
 
+// Prepare loads the references, binds silver.sql to them and makes the table
+// when there is none, so that what is wrong with the pipeline shows before
+// anything runs, and the table can be queried before it has rows.
+func (s *Stage) Prepare(ctx context.Context) error {
+	if err := s.bind(ctx); err != nil {
+		return err
+	}
+	t, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := staging.Missing(t, s.transform.columns); err != nil {
+		return err
+	}
+	_, err = s.quarantine(ctx)
+	return err
+}
+
 // Step takes some bronze records into silver and quarantine. When another
 // process holds the table it does nothing.
 func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
@@ -155,7 +173,11 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	} else {
 		s.stepBytes = minStepBytes
 	}
-	return smelt.Progress{Records: done, More: more}, nil
+	progress := smelt.Progress{Records: done, More: more}
+	for _, ref := range refs {
+		progress.Bytes += ref.Size
+	}
+	return progress, nil
 }
 
 // bind brings the references up to date.
@@ -388,7 +410,8 @@ func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver,
 	if err != nil {
 		return nil, err
 	}
-	if after.Rejects, err = s.uploadRejects(ctx, filepath.Join(dir, "rejects")); err != nil {
+	rejects, err := s.uploadRejects(ctx, filepath.Join(dir, "rejects"), &after)
+	if err != nil {
 		return nil, err
 	}
 	change := table.Change{Add: staging.Files(staged), AddColumns: added}
@@ -397,7 +420,7 @@ func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver,
 	}
 	next, err := t.Commit(ctx, change)
 	if errors.Is(err, table.ErrConflict) {
-		return nil, errors.Join(err, s.Area.Discard(ctx, staged))
+		return nil, errors.Join(err, s.Area.Discard(ctx, append(staged, rejects...)))
 	}
 	if err != nil {
 		return nil, err

@@ -45,33 +45,43 @@ type streams struct {
 
 // run is main with its surroundings as arguments; it returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	var cli commands
 	code := -1
-	parser, err := kong.New(&cli,
-		kong.Name("smelt"),
-		kong.Description("smelt refines streams into an open lakehouse.\n\n"+exitCodes),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(c int) { code = c }),
-		kong.Resolvers(resolver{cli: &cli}),
-		kong.ValueFormatter(settingHelp),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-	)
-	if err != nil {
-		fmt.Fprintln(stderr, "smelt:", err)
-		return exitBug
-	}
-	command, err := parser.Parse(args)
+	cli, command, err := parse(args, stdout, stderr, func(c int) { code = c })
 	if code >= 0 { // --help
 		return code
 	}
 	if err != nil {
-		return report(stderr, usageError{err})
+		return report(stderr, err)
 	}
 	ctx, stop := interruptible()
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.Bind(&cli.settings, &streams{os.Stdin, stdout, stderr})
 	return report(stderr, command.Run())
+}
+
+// parse reads a command line, the environment and the files of settings.
+func parse(args []string, stdout, stderr io.Writer, exit func(int)) (*commands, *kong.Context, error) {
+	cli := new(commands)
+	parser, err := kong.New(cli,
+		kong.Name("smelt"),
+		kong.Description("smelt refines streams into an open lakehouse.\n\n"+exitCodes),
+		kong.Writers(stdout, stderr),
+		kong.Exit(exit),
+		kong.Resolvers(resolver{cli: cli}),
+		kong.ValueFormatter(settingHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	cli.args = args
+	cli.noteExplicit(command)
+	return cli, command, nil
 }
 
 // interruptible gives a context that the first SIGINT or SIGTERM cancels, so

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,7 +46,10 @@ type settings struct {
 	StackConsolePort  int `group:"Settings" name:"console-port" setting:"SMELT_CONSOLE_PORT" default:"9001" placeholder:"PORT" help:"Port of the embedded S3's web console."`
 	StackPostgresPort int `group:"Settings" name:"postgres-port" setting:"SMELT_POSTGRES_PORT" default:"5433" placeholder:"PORT" help:"Port of the embedded PostgreSQL."`
 
-	origins map[string]origin // by flag
+	args        []string          // the command line
+	origins     map[string]origin // by flag: found in the environment or a file
+	explicit    map[string]bool   // by flag: given on the command line
+	environment []string          // the explicit ones, as environment variables
 }
 
 // origin says where a setting's value came from.
@@ -122,6 +126,37 @@ func (s *settings) lookup(tag string) (origin, error) {
 		}
 	}
 	return origin{}, nil
+}
+
+// noteExplicit remembers the settings that were given on the command line: a
+// command that is started in the background has to be given them as well.
+func (s *settings) noteExplicit(k *kong.Context) {
+	s.explicit = map[string]bool{}
+	for _, flag := range k.Model.Node.Flags {
+		own, _ := names(flag.Tag.Get("setting"))
+		if _, found := s.origins[flag.Name]; flag.Set && !found && own != "" {
+			s.explicit[flag.Name] = true
+			s.environment = append(s.environment, own+"="+text(flag))
+		}
+	}
+}
+
+// parseAgain reads the settings anew, from the same command line.
+func parseAgain(s *settings) (*settings, error) {
+	cli, _, err := parse(s.args, io.Discard, io.Discard, func(int) {})
+	if err != nil {
+		return nil, err
+	}
+	cli.Home = s.Home
+	return &cli.settings, nil
+}
+
+// text is a flag's value as the environment would hold it.
+func text(flag *kong.Flag) string {
+	if list, ok := flag.Target.Interface().([]string); ok {
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprint(flag.Target.Interface())
 }
 
 // home is the state folder, also while flags are still being parsed.

@@ -77,6 +77,20 @@ func Open(ctx context.Context, p *smelt.Pipeline, parts Parts) (*Line, error) {
 	return l, nil
 }
 
+// Prepare makes the tables, and finds what is wrong with the pipeline's SQL and
+// its references as they are.
+func (l *Line) Prepare(ctx context.Context) error {
+	if err := l.Silver.Prepare(ctx); err != nil {
+		return err
+	}
+	for _, g := range l.Gold {
+		if err := g.Prepare(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close closes the stages, the last one first.
 func (l *Line) Close() error {
 	var errs []error

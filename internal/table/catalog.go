@@ -22,7 +22,7 @@ type Catalog interface {
 	Current(ctx context.Context, name string) (location string, err error)
 
 	// Swap moves a table from one metadata file to the next; old "" creates the
-	// table. It fails with ErrConflict when the table is not at old, and never
+	// table. It fails with smelt.ErrExists when the table is not at old, and never
 	// after a try of its own whose reply was lost. Any other error leaves the
 	// outcome open.
 	Swap(ctx context.Context, name, old, new string) error
@@ -64,7 +64,7 @@ func (c *MemoryCatalog) Swap(ctx context.Context, name, old, new string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.locations[name] != old {
-		return ErrConflict
+		return smelt.ErrExists
 	}
 	c.locations[name] = new
 	return nil

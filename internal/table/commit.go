@@ -236,9 +236,9 @@ func (l *Lake) swap(ctx context.Context, name, old string, meta ice.Metadata) (l
 		return "", smelt.Mark(smelt.ErrStore, fmt.Errorf("put %s: %w", key, err))
 	}
 	err = l.catalog.Swap(ctx, name, old, location)
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, smelt.ErrExists) {
 		_ = l.remove(ctx, []string{key}) // garbage, if it stays
-		return "", err
+		return "", fmt.Errorf("%w: %w", ErrConflict, err)
 	}
 	if err != nil {
 		return "", smelt.Mark(smelt.ErrDatabase, fmt.Errorf("move %s to %s: %w", name, location, err))

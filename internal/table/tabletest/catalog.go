@@ -24,8 +24,8 @@ func RunCatalog(t *testing.T, open func(t *testing.T) table.Catalog) {
 		if _, err := c.Current(t.Context(), "silver.none"); !errors.Is(err, smelt.ErrNotFound) {
 			t.Errorf("Current: got %v, want ErrNotFound", err)
 		}
-		if err := c.Swap(t.Context(), "silver.none", "s3://lake/a", "s3://lake/b"); !errors.Is(err, table.ErrConflict) {
-			t.Errorf("Swap: got %v, want ErrConflict", err)
+		if err := c.Swap(t.Context(), "silver.none", "s3://lake/a", "s3://lake/b"); !errors.Is(err, smelt.ErrExists) {
+			t.Errorf("Swap: got %v, want ErrExists", err)
 		}
 		expectList(t, c)
 	})
@@ -46,7 +46,7 @@ func RunCatalog(t *testing.T, open func(t *testing.T) table.Catalog) {
 		}
 		for i, s := range steps {
 			err := c.Swap(t.Context(), s.name, s.old, s.new)
-			if errors.Is(err, table.ErrConflict) != s.conflict || (err != nil && !s.conflict) {
+			if errors.Is(err, smelt.ErrExists) != s.conflict || (err != nil && !s.conflict) {
 				t.Fatalf("step %d: got error %v, want a conflict: %v", i, err, s.conflict)
 			}
 			if got, err := c.Current(t.Context(), s.name); err != nil || got != s.want {
@@ -78,7 +78,7 @@ func RunCatalog(t *testing.T, open func(t *testing.T) table.Catalog) {
 		c := open(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := c.Swap(ctx, "silver.a", "", "s3://lake/1"); err == nil || errors.Is(err, table.ErrConflict) {
+		if err := c.Swap(ctx, "silver.a", "", "s3://lake/1"); err == nil || errors.Is(err, smelt.ErrExists) {
 			t.Errorf("Swap: got %v, want an error that is no conflict", err)
 		}
 		if _, err := c.Current(ctx, "silver.a"); err == nil || errors.Is(err, smelt.ErrNotFound) {
@@ -104,8 +104,8 @@ func race(t *testing.T, c table.Catalog, old string) []string {
 				mu.Lock()
 				won = append(won, location)
 				mu.Unlock()
-			case !errors.Is(err, table.ErrConflict):
-				t.Errorf("writer %d: got %v, want ErrConflict", i, err)
+			case !errors.Is(err, smelt.ErrExists):
+				t.Errorf("writer %d: got %v, want ErrExists", i, err)
 			}
 		})
 	}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kong"
+)
+
+// configCmd shows the settings.
+type configCmd struct {
+	JSON bool `name:"json" help:"As JSON."`
+}
+
+// setting is one setting in effect.
+type setting struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Origin string `json:"origin"`
+}
+
+// Run prints each setting by its environment variable, with its value and where
+// that came from. Secrets are hidden.
+func (c *configCmd) Run(s *settings, io *streams, k *kong.Context) error {
+	var all []setting
+	for _, flag := range k.Model.Node.Flags {
+		own, _ := names(flag.Tag.Get("setting"))
+		if own == "" {
+			continue
+		}
+		all = append(all, setting{own, shown(flag), s.originOf(flag)})
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(io.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(all)
+	}
+	table := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
+	for _, v := range all {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", v.Name, v.Value, v.Origin)
+	}
+	return table.Flush()
+}
+
+// originOf says where a flag's value came from.
+func (s *settings) originOf(flag *kong.Flag) string {
+	switch o, ok := s.origins[flag.Name]; {
+	case ok:
+		return o.Name
+	case s.explicit[flag.Name]:
+		return "--" + flag.Name
+	default:
+		return "default"
+	}
+}
+
+// shown is a flag's value, without its secrets.
+func shown(flag *kong.Flag) string {
+	text := text(flag)
+	if !flag.Tag.Has("secret") || text == "" {
+		return text
+	}
+	const hidden = "********"
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		user := u.User.Username()
+		u.User = nil
+		return strings.Replace(u.Redacted(), "://", "://"+user+":"+hidden+"@", 1)
+	}
+	return hidden
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Long-running commands hold a lock on a file in the state folder for as long
+// as they live. So whether one runs is never a guess from a process id that may
+// be another's by now, and no two run on one folder.
+
+// presence is a running command's file.
+type presence struct{ file *os.File }
+
+// readyMark follows the process id once the command has got going.
+const readyMark = "ready"
+
+func presencePath(home, name string) string { return filepath.Join(home, "run", name+".pid") }
+
+// daemonize notes that this process runs a command.
+func daemonize(home, name string) (*presence, error) {
+	path := presencePath(home, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		return nil, usageError{fmt.Errorf("smelt %s already runs on the state folder %s: stop it with ./scripts/stop.sh, or choose another folder with SMELT_HOME", name, home)}
+	}
+	p := &presence{f}
+	return p, p.write(strconv.Itoa(os.Getpid()) + "\n")
+}
+
+// ready notes that the command has got going.
+func (p *presence) ready() error { return p.write(fmt.Sprintf("%d\n%s\n", os.Getpid(), readyMark)) }
+
+func (p *presence) write(text string) error {
+	if err := p.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := p.file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// release notes that the command has ended. The file stays: to remove it would
+// be a race with the next one.
+func (p *presence) release() {
+	_ = p.write("")
+	p.file.Close()
+}
+
+// running looks a command up: its process id, 0 when it does not run.
+func running(home, name string) (pid int, ready bool, err error) {
+	f, err := os.Open(presencePath(home, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
+		return 0, false, nil // nobody holds it
+	}
+	text, err := os.ReadFile(f.Name())
+	if err != nil {
+		return 0, false, err
+	}
+	number, rest, _ := strings.Cut(string(text), "\n")
+	if pid, err = strconv.Atoi(number); err != nil {
+		return 0, false, nil // it has just begun, or is just ending
+	}
+	return pid, strings.TrimSpace(rest) == readyMark, nil
+}
+
+// spawn starts a command of this binary in the background, with its output in a
+// log file.
+func (s *settings) spawn(name string, args ...string) error {
+	path := s.logPath(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, append([]string{name}, args...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(append(os.Environ(), s.environment...), "SMELT_HOME="+s.Home)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C in the terminal is not for it
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start smelt %s: %w", name, err)
+	}
+	return cmd.Process.Release()
+}
+
+func (s *settings) logPath(name string) string {
+	return filepath.Join(s.Home, "logs", name+".log")
+}
+
+// awaitReady waits until a command has got going, or has ended before.
+func (s *settings) awaitReady(ctx context.Context, name string) error {
+	seen := false
+	for {
+		pid, ready, err := running(s.Home, name)
+		switch {
+		case err != nil:
+			return err
+		case ready:
+			return nil
+		case pid != 0:
+			seen = true
+		case seen:
+			return s.ended(name)
+		}
+		if !pause(ctx, 50*time.Millisecond) {
+			if !seen {
+				return s.ended(name)
+			}
+			return fmt.Errorf("smelt %s did not get ready in time:\n%s", name, s.tail(name))
+		}
+	}
+}
+
+func (s *settings) ended(name string) error {
+	return fmt.Errorf("smelt %s has ended; the end of %s:\n%s", name, s.logPath(name), s.tail(name))
+}
+
+// tail is the end of a command's log.
+func (s *settings) tail(name string) string {
+	const lines = 12
+	text, err := os.ReadFile(s.logPath(name))
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}
+
+// halt stops a command: asks it to, and ends it when it has not within the time.
+func (s *settings) halt(ctx context.Context, name string, patience time.Duration) (stopped bool, err error) {
+	pid, _, err := running(s.Home, name)
+	if err != nil || pid == 0 {
+		return false, err
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return false, fmt.Errorf("stop smelt %s (process %d): %w", name, pid, err)
+	}
+	deadline, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if now, _, err := running(s.Home, name); err != nil || now != pid {
+			return true, err
+		}
+		if !pause(deadline, 20*time.Millisecond) {
+			break
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return false, err
+	}
+	return true, fmt.Errorf("smelt %s did not stop within %s and was killed; nothing is lost, and it goes on from what is durable", name, patience)
+}
+
+// pause waits, or returns false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

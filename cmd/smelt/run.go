@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"smelt"
+	"smelt/ingest"
+	"smelt/internal/duck"
+	"smelt/internal/line"
+	"smelt/internal/telemetry"
+)
+
+// runCmd runs the pipelines.
+type runCmd struct{}
+
+// Run checks everything that can be checked, says clearly what is wrong, and
+// then runs all stages of all pipelines until it is told to stop.
+func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
+	log := newLog(io.Err)
+	presence, err := daemonize(s.Home, "run")
+	if err != nil {
+		return err
+	}
+	defer presence.release()
+	pipelines, err := s.pipelines()
+	if err != nil {
+		return err
+	}
+	db, err := s.openDuck("run")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	lake, err := s.openLake(ctx)
+	if err != nil {
+		return err
+	}
+	defer lake.Close()
+	lines, err := s.openLines(ctx, pipelines, lake, db, log)
+	if err != nil {
+		return err
+	}
+	defer closeLines(lines, log)
+
+	metrics := telemetry.New()
+	server, err := telemetry.Serve(s.HTTP, metrics, log)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	if err := presence.ready(); err != nil {
+		return err
+	}
+	log.Info("running", "pipelines", len(lines), "http", server.Address())
+	return smelt.Run(ctx, stages(lines, metrics, log))
+}
+
+// openLines checks the pipelines against the real source, store and database,
+// and makes their stages.
+func (s *settings) openLines(ctx context.Context, pipelines []*smelt.Pipeline, lake *lake, db *duck.DB, log *slog.Logger) ([]*line.Line, error) {
+	if err := lake.Store.Check(ctx); err != nil {
+		return nil, err
+	}
+	parts, err := s.parts(lake, db, log)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := s.cluster()
+	if err != nil {
+		return nil, err
+	}
+	var lines []*line.Line
+	for _, p := range pipelines {
+		l, err := openLine(ctx, p, parts, lake, cluster)
+		if err != nil {
+			closeLines(lines, log)
+			return nil, err
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+func openLine(ctx context.Context, p *smelt.Pipeline, parts line.Parts, lake *lake, cluster ingest.Cluster) (*line.Line, error) {
+	if _, err := line.Check(ctx, parts.Duck, p); err != nil {
+		return nil, err
+	}
+	if err := lake.Database.Prepare(ctx, p.References); err != nil {
+		return nil, err
+	}
+	if err := cluster.Check(ctx, p.Topic); err != nil {
+		return nil, err
+	}
+	l, err := line.Open(ctx, p, parts)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Prepare(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// stages sorts the lines' stages by how they are driven.
+func stages(lines []*line.Line, metrics *telemetry.Metrics, log *slog.Logger) smelt.Line {
+	all := smelt.Line{Log: log, Observe: metrics.Observe}
+	for _, l := range lines {
+		all.Ingest = append(all.Ingest, l.Bronze)
+		all.Refine = append(all.Refine, l.Silver)
+		for _, g := range l.Gold {
+			all.Refresh = append(all.Refresh, g)
+		}
+	}
+	return all
+}
+
+func closeLines(lines []*line.Line, log *slog.Logger) {
+	for _, l := range lines {
+		if err := l.Close(); err != nil {
+			log.Warn("close", "pipeline", l.Pipeline.Name, "error", err)
+		}
+	}
+}
+
+// usagef is a mistake in how a command was called.
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

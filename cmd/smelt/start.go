@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	stdio "io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"smelt/internal/audit"
+)
+
+// startCmd brings up the whole demo in the background.
+type startCmd struct{}
+
+const (
+	// stackTimeout is how long the embedded services may take: the first start
+	// may have to download PostgreSQL.
+	stackTimeout = 2 * time.Minute
+	// firstDataTimeout is how long the first data may take to get to gold.
+	firstDataTimeout = 2 * time.Minute
+)
+
+// Run starts what is not running yet, and waits until bronze, silver and gold
+// have data.
+func (startCmd) Run(ctx context.Context, s *settings, io *streams) error {
+	home, err := filepath.Abs(s.Home)
+	if err != nil {
+		return err
+	}
+	s.Home = home
+	started, err := s.startAll(ctx, io.Err)
+	if err != nil {
+		return err
+	}
+	fresh, err := parseAgain(s) // the stack has written its settings by now
+	if err != nil {
+		return err
+	}
+	receipt, err := fresh.awaitData(ctx, io.Err)
+	if err != nil {
+		return err
+	}
+	if !started {
+		fmt.Fprintln(io.Out, "smelt already runs.")
+	}
+	fresh.welcome(io.Out, receipt)
+	return nil
+}
+
+// startAll starts the background commands that do not run; started is false
+// when all did.
+func (s *settings) startAll(ctx context.Context, progress stdio.Writer) (started bool, err error) {
+	names := []string{"generate", "run"}
+	if s.embedded() {
+		names = append([]string{"stack"}, names...)
+	}
+	for _, name := range names {
+		pid, _, err := running(s.Home, name)
+		if err != nil {
+			return started, err
+		}
+		if pid == 0 {
+			started = true
+			fmt.Fprintf(progress, "starting %s …\n", name)
+			if err := s.spawn(name); err != nil {
+				return started, err
+			}
+		}
+		wait, cancel := context.WithTimeout(ctx, stackTimeout)
+		err = s.awaitReady(wait, name)
+		cancel()
+		if err != nil {
+			return started, err
+		}
+	}
+	return started, nil
+}
+
+// embedded says whether the services are the embedded stack's: nobody has set
+// others.
+func (s *settings) embedded() bool {
+	for _, flag := range []string{"kafka-brokers", "s3-endpoint", "postgres-dsn"} {
+		if o, ok := s.origins[flag]; ok && filepath.Base(o.Name) != stackFile {
+			return false
+		}
+		if s.explicit[flag] {
+			return false
+		}
+	}
+	return true
+}
+
+// awaitData waits until every layer has data, and shows how far it has got.
+func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.Receipt, error) {
+	pipelines, err := s.pipelines()
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	lake, err := s.openLake(ctx)
+	if err != nil {
+		return audit.Receipt{}, err
+	}
+	defer lake.Close()
+	wait, cancel := context.WithTimeout(ctx, firstDataTimeout)
+	defer cancel()
+	shown := ""
+	for {
+		receipt, err := audit.ReadReceipt(wait, lake.Store, lake.Tables, pipelines[0])
+		if err != nil && wait.Err() == nil {
+			return receipt, err
+		}
+		ready := receipt.Ready()
+		if err == nil && ready.All() {
+			return receipt, nil
+		}
+		if line := waitingFor(ready); line != shown {
+			fmt.Fprintln(progress, line)
+			shown = line
+		}
+		if pid, _, err := running(s.Home, "run"); err != nil || pid == 0 {
+			return receipt, errors.Join(s.ended("run"), err)
+		}
+		if !pause(wait, 200*time.Millisecond) {
+			if ctx.Err() != nil {
+				return receipt, context.Cause(ctx)
+			}
+			return receipt, fmt.Errorf("%s after %s; the end of %s:\n%s", waitingFor(ready), firstDataTimeout, s.logPath("run"), s.tail("run"))
+		}
+	}
+}
+
+// waitingFor says which layers have data and which is missing.
+func waitingFor(r audit.Ready) string {
+	for _, layer := range []struct {
+		name string
+		has  bool
+	}{{"bronze", r.Bronze}, {"silver", r.Silver}, {"gold", r.Gold}} {
+		if !layer.has {
+			return "waiting for the first data in " + layer.name + " …"
+		}
+	}
+	return "every layer has data"
+}
+
+// welcome says where everything is, and what to try next.
+func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
+	script := func(name string) string { return "./scripts/" + name }
+	fmt.Fprintf(w, "\n  Kafka       %s\n", strings.Join(s.KafkaBrokers, ","))
+	fmt.Fprintf(w, "  S3          %s  bucket %s  keys in %s\n", s.S3Endpoint, s.S3Bucket, filepath.Join(s.Home, stackFile))
+	if s.embedded() {
+		fmt.Fprintf(w, "  console     http://127.0.0.1:%d\n", s.StackConsolePort)
+		fmt.Fprintf(w, "  PostgreSQL  127.0.0.1:%d\n", s.StackPostgresPort)
+	}
+	fmt.Fprintf(w, "  health      http://%s/readyz?verbose   metrics  http://%s/metrics\n", s.HTTP, s.HTTP)
+	fmt.Fprintf(w, "  logs        %s\n\n", filepath.Join(s.Home, "logs"))
+	fmt.Fprintf(w, "Try next:\n  %s -c \"SELECT city, hour, readings, avg_temp_c FROM gold ORDER BY hour DESC LIMIT 6\"\n", script("query.sh"))
+	fmt.Fprintf(w, "  %s               a DuckDB shell over bronze, silver and gold\n", script("query.sh"))
+	fmt.Fprintf(w, "  bin/smelt status               stages, lag, trouble\n")
+	fmt.Fprintf(w, "  bin/smelt verify               recount the whole lake\n")
+	fmt.Fprintf(w, "  %s                stop; start again and it goes on where it was\n\n", script("stop.sh"))
+	fmt.Fprintf(w, "%s\nSensor Stream is queryable.\n", r)
+}
+
+// stopCmd stops what startCmd has started.
+type stopCmd struct{}
+
+// How long the background commands get to end: the pipeline drains, which is
+// bounded below this.
+const (
+	stopPatience  = 3 * time.Second
+	drainPatience = 9 * time.Second
+)
+
+// Run stops the generator, then the pipeline, which drains, then the stack.
+func (stopCmd) Run(ctx context.Context, s *settings, io *streams) error {
+	home, err := filepath.Abs(s.Home)
+	if err != nil {
+		return err
+	}
+	s.Home = home
+	any := false
+	var errs []error
+	for _, c := range []struct {
+		name     string
+		patience time.Duration
+	}{{"generate", stopPatience}, {"run", drainPatience}, {"stack", drainPatience}} {
+		stopped, err := s.halt(ctx, c.name, c.patience)
+		any = any || stopped
+		errs = append(errs, err)
+		if stopped && err == nil {
+			fmt.Fprintf(io.Err, "stopped %s\n", c.name)
+		}
+	}
+	if !any {
+		fmt.Fprintln(io.Err, "nothing runs.")
+	}
+	return errors.Join(errs...)
+}
+
+// remains are what a reset leaves in the state folder: the user's own settings
+// and what was downloaded.
+var remains = map[string]bool{userFile: true, "extensions": true}
+
+// wipe empties the state folder.
+func wipe(home string) error {
+	entries, err := os.ReadDir(home)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !remains[e.Name()] {
+			if err := os.RemoveAll(filepath.Join(home, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Server serves /livez, /readyz and /metrics.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+}
+
+// shutdownTimeout is how long requests under way may take at the end.
+const shutdownTimeout = time.Second
+
+// Serve listens on an address and serves until Close. An error says that it
+// cannot listen there.
+func Serve(address string, m *Metrics, log *slog.Logger) (*Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serve health and metrics on %s: %w: is another smelt running there? choose another address with --http or SMELT_HTTP", address, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", m.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	s := &Server{&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener}
+	go func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("serve health and metrics", "error", err)
+		}
+	}()
+	return s, nil
+}
+
+// Address is where the server listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Close stops serving.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	return s.http.Shutdown(ctx)
+}
+
+// readyz answers 200 when the last step of every stage went well, else 503;
+// with ?verbose it says how each stage is.
+func (m *Metrics) readyz(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	stages := maps.Clone(m.stages)
+	m.mu.Unlock()
+	var lines []string
+	ready := true
+	for _, name := range slices.Sorted(maps.Keys(stages)) {
+		if err := stages[name]; err != nil {
+			ready = false
+			lines = append(lines, fmt.Sprintf("[-] %s: %v", name, err))
+			continue
+		}
+		lines = append(lines, "[+] "+name+" ok")
+	}
+	verdict := "ready"
+	if !ready {
+		verdict = "not ready"
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	if r.URL.Query().Has("verbose") {
+		fmt.Fprintln(w, strings.Join(lines, "\n"))
+	}
+	fmt.Fprintln(w, verdict)
+}

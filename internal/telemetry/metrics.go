@@ -1,0 +1,122 @@
+// Package telemetry tells the world outside how the line is: metrics for
+// Prometheus, and whether it lives and is ready.
+package telemetry
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"smelt"
+	"smelt/internal/table"
+)
+
+// Metrics counts what the stages do. Labels are tables and reasons, of which
+// there are few: never keys, topics' contents or errors. It is safe for
+// concurrent use.
+type Metrics struct {
+	registry  *prometheus.Registry
+	records   *prometheus.CounterVec
+	bytes     *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	failures  *prometheus.CounterVec
+	retries   *prometheus.CounterVec
+	conflicts *prometheus.CounterVec
+	lag       *prometheus.GaugeVec
+	delay     *prometheus.GaugeVec
+	newest    *prometheus.GaugeVec
+	rejected  *prometheus.GaugeVec
+	unmatched *prometheus.GaugeVec
+
+	mu     sync.Mutex
+	stages map[string]error // the outcome of each stage's last step
+}
+
+// New makes the metrics.
+func New() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), stages: map[string]error{}}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "smelt", Name: name, Help: help}, []string{"table"}))
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "smelt", Name: name, Help: help}, append([]string{"table"}, labels...)))
+	}
+	m.records = counter("records_total", "Records that went through the stage that writes the table; for gold, windows recomputed.")
+	m.bytes = counter("bytes_total", "Compressed bytes of bronze that the stage wrote (bronze) or read (silver).")
+	m.failures = counter("step_failures_total", "Steps that failed.")
+	m.retries = counter("step_retries_total", "Steps that were tried again after a failure.")
+	m.conflicts = counter("commit_conflicts_total", "Commits that lost a race against another writer.")
+	m.duration = register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "smelt", Name: "step_duration_seconds", Help: "How long steps took that did something.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 2.5, 9), // 10 ms to 15 s
+	}, []string{"table"}))
+	m.lag = gauge("lag_records", "Records (for gold: silver rows) that the layer before has and the table has not.")
+	m.delay = gauge("lag_seconds", "Age of the oldest record that is not in the table yet; 0 when there is none.")
+	m.newest = gauge("newest_event_timestamp_seconds", "Event time of the newest event in the table, in seconds since 1970.")
+	m.rejected = gauge("quarantined_records", "Records in quarantine, by reason.", "reason")
+	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.")
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func register[C prometheus.Collector](m *Metrics, c C) C {
+	m.registry.MustRegister(c)
+	return c
+}
+
+// Observe notes a step of a stage.
+func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, err error) {
+	m.records.WithLabelValues(stage).Add(float64(p.Records))
+	m.bytes.WithLabelValues(stage).Add(float64(p.Bytes))
+	if p.Records > 0 {
+		m.duration.WithLabelValues(stage).Observe(took.Seconds())
+	}
+	if err != nil {
+		m.failures.WithLabelValues(stage).Inc()
+	}
+	if errors.Is(err, table.ErrConflict) {
+		m.conflicts.WithLabelValues(stage).Inc()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stages[stage] != nil {
+		m.retries.WithLabelValues(stage).Inc()
+	}
+	m.stages[stage] = err
+}
+
+// Expect names the stages that the line is ready with.
+func (m *Metrics) Expect(stages ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range stages {
+		m.stages[s] = errNotYet
+	}
+}
+
+var errNotYet = errors.New("has not been stepped yet")
+
+// Layer is how a table stands.
+type Layer struct {
+	Lag         int64
+	LagSeconds  float64
+	Newest      time.Time        // zero: unknown
+	Quarantined map[string]int64 // of silver, by reason
+	Unmatched   int64            // of silver
+}
+
+// Layer sets a table's gauges.
+func (m *Metrics) Layer(table string, l Layer) {
+	m.lag.WithLabelValues(table).Set(float64(l.Lag))
+	m.delay.WithLabelValues(table).Set(l.LagSeconds)
+	m.unmatched.WithLabelValues(table).Set(float64(l.Unmatched))
+	if !l.Newest.IsZero() {
+		m.newest.WithLabelValues(table).Set(float64(l.Newest.UnixMicro()) / 1e6)
+	}
+	for reason, n := range l.Quarantined {
+		m.rejected.WithLabelValues(table, reason).Set(float64(n))
+	}
+}

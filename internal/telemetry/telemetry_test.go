@@ -1,0 +1,108 @@
+package telemetry_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"smelt"
+	"smelt/internal/table"
+	"smelt/internal/telemetry"
+)
+
+func serve(t *testing.T, m *telemetry.Metrics) string {
+	t.Helper()
+	s, err := telemetry.Serve("127.0.0.1:0", m, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + s.Address()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	m := telemetry.New()
+	url := serve(t, m)
+	if code, body := get(t, url+"/livez"); code != 200 || body != "ok\n" {
+		t.Errorf("livez: %d %q", code, body)
+	}
+	m.Expect("silver.sensors")
+	if code, _ := get(t, url+"/readyz"); code != 503 {
+		t.Errorf("readyz before the first step: %d, want 503", code)
+	}
+	m.Observe("silver.sensors", smelt.Progress{Records: 3}, time.Second, nil)
+	if code, body := get(t, url+"/readyz"); code != 200 || body != "ready\n" {
+		t.Errorf("readyz after a step: %d %q", code, body)
+	}
+	m.Observe("silver.sensors", smelt.Progress{}, time.Second, errors.New("the store is away"))
+	if code, body := get(t, url+"/readyz?verbose"); code != 503 || !strings.Contains(body, "[-] silver.sensors: the store is away") {
+		t.Errorf("readyz after a failure: %d %q", code, body)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	m := telemetry.New()
+	m.Observe("silver.sensors", smelt.Progress{}, time.Second, table.ErrConflict)
+	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700}, time.Second, nil)
+	m.Layer("silver.sensors", telemetry.Layer{Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0), Quarantined: map[string]int64{"missing": 2}, Unmatched: 1})
+	_, body := get(t, serve(t, m)+"/metrics")
+	for _, want := range []string{
+		`smelt_records_total{table="silver.sensors"} 3`,
+		`smelt_bytes_total{table="silver.sensors"} 700`,
+		`smelt_step_failures_total{table="silver.sensors"} 1`,
+		`smelt_step_retries_total{table="silver.sensors"} 1`,
+		`smelt_commit_conflicts_total{table="silver.sensors"} 1`,
+		`smelt_lag_records{table="silver.sensors"} 5`,
+		`smelt_lag_seconds{table="silver.sensors"} 1.5`,
+		`smelt_newest_event_timestamp_seconds{table="silver.sensors"} 1.795953601e+09`,
+		`smelt_quarantined_records{reason="missing",table="silver.sensors"} 2`,
+		`smelt_unmatched_rows{table="silver.sensors"} 1`,
+		`smelt_step_duration_seconds_count{table="silver.sensors"} 1`,
+	} {
+		if !strings.Contains(body, want+"\n") {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("promlint: %s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestServeBusy(t *testing.T) {
+	t.Parallel()
+	url := serve(t, telemetry.New())
+	_, err := telemetry.Serve(strings.TrimPrefix(url, "http://"), telemetry.New(), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "SMELT_HTTP") {
+		t.Errorf("busy port: %v, want advice", err)
+	}
+}

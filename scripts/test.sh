@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Passes all tests: format, vet, staticcheck, the Go tests with the race detector, and the demo end to end.
+# Sets up what it needs; beyond modules and DuckDB's extensions it uses no network but loopback.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root"
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "build"
+build
+bin/smelt version
+
+step "gofmt"
+unformatted=$(find . -name '*.go' -not -path './.*' -exec gofmt -l {} +)
+if [ -n "$unformatted" ]; then
+	printf 'gofmt -w these:\n%s\n' "$unformatted" >&2
+	exit 1
+fi
+
+step "vet"
+go vet ./...
+
+step "staticcheck"
+go tool staticcheck ./...
+
+step "DuckDB's extensions, for the shell's tests"
+bin/smelt extensions
+export SMELT_EXTENSIONS=$SMELT_HOME/extensions
+
+step "tests, with the race detector"
+go test -race ./...
+
+step "end to end"
+scripts/e2e.sh
+
+step "all passed"
