@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"smelt"
+	"smelt/ingest"
+	"smelt/internal/audit"
+)
+
+// statusCmd shows how the pipelines are getting on.
+type statusCmd struct {
+	JSON     bool     `help:"Print JSON, a line a pipeline."`
+	Watch    bool     `help:"Look again every second, until Ctrl-C."`
+	Pipeline []string `arg:"" optional:"" help:"Names of pipelines; all when there is none."`
+}
+
+const (
+	// watchEvery is how often a watched status is looked at anew.
+	watchEvery = time.Second
+	// liveTimeout bounds the question whether smelt run is there: it is on this
+	// machine as a rule.
+	liveTimeout = time.Second
+	// describeTimeout bounds the question to Kafka, so that the rest shows soon
+	// when it is down.
+	describeTimeout = 4 * time.Second
+)
+
+// Run shows the status of the pipelines, once or again and again.
+func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) error {
+	pipelines, err := s.named(c.Pipeline)
+	if err != nil {
+		return err
+	}
+	objects, err := s.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live}
+	for {
+		if probe.Lake == nil {
+			lake, err := s.openLake(ctx)
+			if probe.LakeError = err; err == nil {
+				defer lake.Close() // at most once: from then on there is a lake
+				probe.Lake = lake.Tables
+			}
+		}
+		err := c.show(ctx, probe, pipelines, io)
+		if !c.Watch {
+			return err
+		}
+		if !pause(ctx, watchEvery) {
+			return nil
+		}
+	}
+}
+
+// show prints the status of each pipeline. The error says what could not be read.
+func (c statusCmd) show(ctx context.Context, probe audit.Probe, pipelines []*smelt.Pipeline, io *streams) error {
+	var texts []string
+	var errs []error
+	for _, p := range pipelines {
+		status := audit.Gather(ctx, probe, p, time.Now())
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		errs = append(errs, status.Err())
+		if !c.JSON {
+			texts = append(texts, status.Text(colours(io.Out)))
+			continue
+		}
+		if err := json.NewEncoder(io.Out).Encode(status); err != nil {
+			return err
+		}
+	}
+	text := strings.Join(texts, "\n")
+	if c.Watch && !c.JSON && isTerminal(io.Out) {
+		text = redraw(text)
+	}
+	fmt.Fprint(io.Out, text)
+	return errors.Join(errs...)
+}
+
+// redraw writes a text over what is on the screen, without a flicker.
+func redraw(text string) string {
+	const home, restOfLine, restOfScreen = "\x1b[H", "\x1b[K", "\x1b[J"
+	return home + strings.ReplaceAll(text, "\n", restOfLine+"\n") + restOfScreen
+}
+
+// named are the pipelines of some names, or all.
+func (s *settings) named(names []string) ([]*smelt.Pipeline, error) {
+	all, err := s.pipelines()
+	if err != nil || len(names) == 0 {
+		return all, err
+	}
+	var known []string
+	for _, p := range all {
+		known = append(known, p.Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, usageError{fmt.Errorf("there is no pipeline %q: there is %s", name, strings.Join(known, ", "))}
+		}
+	}
+	return slices.DeleteFunc(all, func(p *smelt.Pipeline) bool { return !slices.Contains(names, p.Name) }), nil
+}
+
+// describe asks Kafka about a pipeline's topic.
+func (s *settings) describe(ctx context.Context, p *smelt.Pipeline) (smelt.Description, error) {
+	cluster, err := s.cluster()
+	if err != nil {
+		return smelt.Description{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	return ingest.DescribeTopic(ctx, cluster, p.Topic)
+}
+
+// live asks smelt run whether it is there.
+func (s *settings) live(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/livez", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", request.URL, response.Status)
+	}
+	return nil
+}

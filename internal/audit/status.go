@@ -1,0 +1,302 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/internal/table"
+)
+
+// Probe is how the state of a pipeline is looked at.
+type Probe struct {
+	Store     smelt.Store
+	Lake      *table.Lake // nil: LakeError says why
+	LakeError error
+
+	Describe func(context.Context, *smelt.Pipeline) (smelt.Description, error) // of the source
+	Live     func(context.Context) error                                       // nil when smelt run answers
+}
+
+// Status is the state of one pipeline. Its keys in JSON are stable. What could
+// not be read is null, and its stage's Unknown says why.
+type Status struct {
+	Pipeline     string           `json:"pipeline"`
+	At           time.Time        `json:"at"`
+	Running      bool             `json:"running"`
+	Stages       []StageStatus    `json:"stages"`        // bronze, silver, and gold's models as declared
+	Receipt      *Receipt         `json:"receipt"`       //
+	FreshSeconds *float64         `json:"fresh_seconds"` // age of the newest event that all of gold has
+	Blame        string           `json:"blame"`         // the stage whose oldest waiting record is the oldest; empty when nothing waits
+	Quarantined  map[string]int64 `json:"quarantined"`   // by reason
+	Unmatched    *int64           `json:"unmatched"`     // silver rows that found no reference row
+	Trouble      []Trouble        `json:"trouble"`       // most important first
+
+	errs []error
+}
+
+// StageStatus is the state of one stage.
+type StageStatus struct {
+	Table      string            `json:"table"`
+	Partitions []PartitionStatus `json:"partitions"`  // null for gold
+	LagRecords *int64            `json:"lag_records"` // not through yet; for bronze offsets, for gold silver rows
+	LagSeconds *float64          `json:"lag_seconds"` // age of the oldest of them; for bronze, at most that
+	Rows       *int64            `json:"rows"`
+	Snapshots  *int              `json:"snapshots"`    // null for bronze
+	Behind     *int              `json:"behind"`       // for gold: silver snapshots since the one that it was computed from
+	Newest     *time.Time        `json:"newest_event"` // for bronze, the newest time that the broker gave a record of the last objects
+	Unknown    string            `json:"unknown"`      // why something here is null
+}
+
+// PartitionStatus is how far a stage has got with one partition.
+type PartitionStatus struct {
+	Partition int32  `json:"partition"`
+	Position  int64  `json:"position"` // the next offset
+	End       *int64 `json:"end"`      // of what the stage reads from
+}
+
+// Trouble is one thing that is wrong.
+type Trouble struct {
+	Message string `json:"message"`
+	Command string `json:"command"` // that mends it or looks closer
+}
+
+// Err is nil when everything could be read, and else why it could not, marked
+// with its kind.
+func (s *Status) Err() error { return errors.Join(s.errs...) }
+
+// gathering is a Status in the making.
+type gathering struct {
+	Probe
+	*Status
+	pipeline *smelt.Pipeline
+	reader   *bronze.Reader
+	now      time.Time
+
+	tables    tables
+	tablesErr error
+	ends      map[int32]bronze.Meta // of bronze's chains
+	endsErr   error
+	source    smelt.Description
+	sourceErr error
+}
+
+// Gather looks at a pipeline: a few requests to each of the services.
+func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) *Status {
+	g := &gathering{
+		Probe: probe, pipeline: p, reader: bronze.NewReader(probe.Store, p.Name), now: now,
+		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Trouble: []Trouble{}},
+	}
+	g.Running = probe.Live(ctx) == nil
+	if g.tablesErr = probe.LakeError; probe.Lake != nil {
+		g.tables, g.tablesErr = load(ctx, probe.Lake, p)
+	}
+	g.ends, g.endsErr = chainEnds(ctx, g.reader)
+	g.source, g.sourceErr = probe.Describe(ctx, p)
+	g.errs = []error{g.sourceErr, g.endsErr, g.tablesErr}
+
+	g.Stages = append(g.Stages, g.bronzeStage(), g.silverStage(ctx))
+	for _, t := range g.tables.gold {
+		g.Stages = append(g.Stages, g.goldStage(ctx, t))
+	}
+	if g.tablesErr == nil {
+		g.counts(ctx)
+	}
+	g.blame()
+	g.trouble()
+	return g.Status
+}
+
+// counts fills in what the ledgers count.
+func (g *gathering) counts(ctx context.Context) {
+	l := g.tables.silverLedger
+	g.Quarantined = maps.Clone(l.Quarantined)
+	if g.Quarantined == nil {
+		g.Quarantined = map[string]int64{}
+	}
+	g.Unmatched = &l.Unmatched
+	r, err := g.tables.receipt(ctx, g.pipeline, g.now)
+	if err != nil {
+		g.errs = append(g.errs, err)
+		return
+	}
+	if g.endsErr == nil {
+		r.OnTheirWay = max(0, chainRecords(g.ends)-r.Bronze)
+	}
+	g.Receipt, g.FreshSeconds = &r, r.FreshSeconds
+}
+
+// bronzeStage compares the chains' ends with the source's.
+func (g *gathering) bronzeStage() StageStatus {
+	s := StageStatus{Table: "bronze." + g.pipeline.Name}
+	if g.endsErr != nil {
+		s.Unknown = g.endsErr.Error()
+		return s
+	}
+	total, lag, newest, written := chainRecords(g.ends), int64(0), smelt.NoTimestamp, time.Time{}
+	s.Rows = &total
+	for _, id := range keys(g.ends, g.source.Partitions) {
+		end, has := g.ends[id]
+		at := PartitionStatus{Partition: id, Position: end.End}
+		if extent, known := g.source.Partitions[id]; known {
+			if !has {
+				at.Position = extent.Start
+			}
+			at.End = &extent.End
+			if extent.End > at.Position {
+				lag += extent.End - at.Position
+			}
+		}
+		newest = max(newest, end.MaxTimestamp)
+		if written.IsZero() || has && end.Written.Before(written) {
+			written = end.Written
+		}
+		s.Partitions = append(s.Partitions, at)
+	}
+	if newest > 0 {
+		t := time.UnixMilli(newest).UTC()
+		s.Newest = &t
+	}
+	if g.sourceErr != nil {
+		s.Unknown = g.sourceErr.Error()
+		return s
+	}
+	s.LagRecords, s.LagSeconds = &lag, lagSeconds(lag, written, g.now)
+	return s
+}
+
+// silverStage compares silver's position with the chains' ends.
+func (g *gathering) silverStage(ctx context.Context) StageStatus {
+	s := StageStatus{Table: "silver." + g.pipeline.Name}
+	if g.tablesErr != nil {
+		s.Unknown = g.tablesErr.Error()
+		return s
+	}
+	l := g.tables.silverLedger
+	g.table(ctx, &s, g.tables.silver)
+	if !l.Newest.IsZero() {
+		s.Newest = &l.Newest
+	}
+	if g.endsErr != nil {
+		s.Unknown = g.endsErr.Error()
+	}
+	for _, id := range keys(l.Position, g.ends) {
+		at := PartitionStatus{Partition: id, Position: l.Position[id]}
+		if end, ok := g.ends[id]; ok {
+			at.End = &end.End
+		}
+		s.Partitions = append(s.Partitions, at)
+	}
+	if s.Unknown != "" {
+		return s
+	}
+	lag := max(0, chainRecords(g.ends)-l.Records)
+	oldest, err := g.oldestWaiting(ctx)
+	if err != nil {
+		g.errs = append(g.errs, err)
+		s.Unknown = err.Error()
+		return s
+	}
+	s.LagRecords, s.LagSeconds = &lag, lagSeconds(lag, oldest, g.now)
+	return s
+}
+
+// oldestWaiting is the broker's time of the oldest record that silver has not
+// read, or when its object was written.
+func (g *gathering) oldestWaiting(ctx context.Context) (oldest time.Time, err error) {
+	for _, id := range slices.Sorted(maps.Keys(g.ends)) {
+		position, read := g.tables.silverLedger.Position[id]
+		if read && position >= g.ends[id].End {
+			continue
+		}
+		if !read {
+			position = -1 // the chain's beginning
+		}
+		const one = 1 // byte: After gives one object at least
+		refs, err := g.reader.After(ctx, id, position, one)
+		if err != nil || len(refs) == 0 {
+			return oldest, err
+		}
+		m, err := g.reader.Stat(ctx, refs[0])
+		if err != nil {
+			return oldest, err
+		}
+		at := m.Written
+		if m.MinTimestamp != smelt.NoTimestamp {
+			at = time.UnixMilli(m.MinTimestamp)
+		}
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	return oldest, nil
+}
+
+// goldStage compares the silver snapshot that a table was computed from with
+// silver's newest.
+func (g *gathering) goldStage(ctx context.Context, t goldTable) StageStatus {
+	s := StageStatus{Table: t.name}
+	g.table(ctx, &s, t.table)
+	if !t.ledger.Newest.IsZero() {
+		s.Newest = &t.ledger.Newest
+	}
+	if s.Unknown != "" {
+		return s
+	}
+	lag := max(0, g.tables.silverLedger.Rows()-t.ledger.SilverRows)
+	behind, since := 0, time.Time{}
+	if g.tables.silver != nil {
+		for _, a := range g.tables.silver.Ancestors() {
+			if a.ID == t.ledger.SilverSnapshot {
+				break
+			}
+			behind, since = behind+1, a.Time
+		}
+	}
+	s.Behind, s.LagRecords, s.LagSeconds = &behind, &lag, lagSeconds(lag, since, g.now)
+	return s
+}
+
+// table fills in the rows and snapshots of a table.
+func (g *gathering) table(ctx context.Context, s *StageStatus, t *table.Table) {
+	n, err := rows(ctx, t)
+	if err != nil {
+		g.errs = append(g.errs, err)
+		s.Unknown = err.Error()
+		return
+	}
+	snapshots := 0
+	if t != nil {
+		snapshots = len(t.Snapshots())
+	}
+	s.Rows, s.Snapshots = &n, &snapshots
+}
+
+// lagSeconds is the age of the oldest record that waits; 0 when none does.
+func lagSeconds(lag int64, oldest, now time.Time) *float64 {
+	var none float64
+	if lag == 0 {
+		return &none
+	}
+	return since(oldest, now)
+}
+
+// blame finds the stage that waits longest.
+func (g *gathering) blame() {
+	longest := 0.0
+	for _, s := range g.Stages {
+		if s.LagSeconds != nil && *s.LagSeconds > longest {
+			longest, g.Blame = *s.LagSeconds, s.Table
+		}
+	}
+}
+
+// say notes a trouble.
+func (g *gathering) say(command, format string, args ...any) {
+	g.Trouble = append(g.Trouble, Trouble{fmt.Sprintf(format, args...), command})
+}

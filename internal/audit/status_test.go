@@ -1,0 +1,220 @@
+package audit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"smelt"
+	"smelt/internal/audit"
+)
+
+var errDown = smelt.Mark(smelt.ErrSource, errors.New("kafka on 127.0.0.1:9092: connection refused"))
+
+func (w *world) probe(live bool) audit.Probe {
+	return audit.Probe{
+		Store: w.Parts.Area.Store, Lake: w.Parts.Area.Lake,
+		Describe: func(ctx context.Context, _ *smelt.Pipeline) (smelt.Description, error) {
+			return w.Topic.Open(nil).Describe(ctx)
+		},
+		Live: func(context.Context) error {
+			if live {
+				return nil
+			}
+			return errors.New("connection refused")
+		},
+	}
+}
+
+// Ages differ from run to run, and with them the columns' widths.
+var clock = regexp.MustCompile(`\d+(\.\d)? (s|min|h|days)\b`)
+
+var gaps = regexp.MustCompile(`(\S)  +`)
+
+func text(s *audit.Status) string {
+	return gaps.ReplaceAllString(clock.ReplaceAllString(s.Text(false), "AGE"), "$1  ")
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	w.send(0, "aa!")
+	if _, err := w.line.Bronze.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.send(1, "a")
+	s := audit.Gather(t.Context(), w.probe(true), w.pipeline, time.Now())
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	const want = `readings  running  fresh AGE, held up by silver.readings (AGE)
+  table  rows  snapshots  newest  behind  position
+  bronze.readings  14  -  2026-11-29 12:02:00  1 (AGE)  0:10 1:4
+  silver.readings  7  2  2026-11-29 12:02:00  3 (AGE)  0:7 1:4
+  gold.readings_hourly  2  2  2026-11-29 12:02:00  0
+  quarantined: not json 2
+  unmatched: 2 rows
+  bronze 11 = silver 7 + quarantine 2 + tombstones 2 ✓  + 3 on their way  gold 7 ✓  fresh AGE
+`
+	head, trouble, _ := strings.Cut(text(s), "  !")
+	if head != want {
+		t.Errorf("got\n%s\nwant\n%s", head, want)
+	}
+	for _, says := range []string{
+		"Quarantine is growing: in the last AGE", "not json 2", `./scripts/query.sh -c "SELECT reason, field, raw FROM quarantine.readings ORDER BY quarantined_at DESC LIMIT 10"`,
+		"2 rows of silver.readings found no reference row.",
+	} {
+		if !strings.Contains(strings.ReplaceAll(trouble, "10 minutes", "AGE"), says) {
+			t.Errorf("no %q in\n%s", says, trouble)
+		}
+	}
+	if colourful := s.Text(true); !strings.Contains(colourful, "\x1b[32mrunning\x1b[0m") {
+		t.Errorf("no colours in\n%s", colourful)
+	}
+}
+
+func TestStatusKeys(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	s := audit.Gather(t.Context(), w.probe(true), w.pipeline, time.Now())
+	got, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys struct {
+		Pipeline     *string          `json:"pipeline"`
+		Running      *bool            `json:"running"`
+		FreshSeconds *float64         `json:"fresh_seconds"`
+		Blame        *string          `json:"blame"`
+		Quarantined  map[string]int64 `json:"quarantined"`
+		Stages       []struct {
+			Table      string
+			LagRecords *int64   `json:"lag_records"`
+			LagSeconds *float64 `json:"lag_seconds"`
+			Newest     *string  `json:"newest_event"`
+		} `json:"stages"`
+		Trouble []struct{ Message, Command *string } `json:"trouble"`
+	}
+	if err := json.Unmarshal(got, &keys); err != nil {
+		t.Fatal(err)
+	}
+	if keys.Pipeline == nil || !*keys.Running || keys.FreshSeconds == nil || *keys.Blame != "" || keys.Quarantined["not json"] != 2 || len(keys.Stages) != 3 || len(keys.Trouble) != 2 {
+		t.Fatalf("got %s", got)
+	}
+	for _, stage := range keys.Stages {
+		if stage.LagRecords == nil || *stage.LagRecords != 0 || stage.LagSeconds == nil || *stage.LagSeconds != 0 || stage.Newest == nil {
+			t.Errorf("%s: got %s", stage.Table, got)
+		}
+	}
+}
+
+func TestStatusTrouble(t *testing.T) {
+	t.Parallel()
+	noTables := smelt.Mark(smelt.ErrDatabase, errors.New("postgres on 127.0.0.1:5433: connection refused"))
+	for _, test := range []struct {
+		name  string
+		world func(*testing.T) *world
+		probe func(*world, *audit.Probe)
+		kind  error
+		text  string
+	}{
+		{
+			name:  "nothing yet",
+			world: newWorld,
+			text: `readings  running
+  table  rows  snapshots  newest  behind  position
+  bronze.readings  0  -  -  0  0:0 1:0
+  silver.readings  0  0  -  0
+  gold.readings_hourly  0  0  -  0
+  bronze 0 = silver 0 + quarantine 0 ✓  gold is empty
+  ! There is nothing in topic readings, and so nothing in bronze.
+      smelt generate
+`,
+		},
+		{
+			name:  "the source is down, and the pipeline",
+			world: newWorld,
+			probe: func(_ *world, p *audit.Probe) {
+				p.Live = func(context.Context) error { return errors.New("connection refused") }
+				p.Describe = func(context.Context, *smelt.Pipeline) (smelt.Description, error) {
+					return smelt.Description{}, errDown
+				}
+			},
+			kind: smelt.ErrSource,
+			text: `readings  stopped
+  table  rows  snapshots  newest  behind  position
+  bronze.readings  0  -  ?  ?
+  silver.readings  0  0  -  0
+  gold.readings_hourly  0  0  -  0
+  bronze 0 = silver 0 + quarantine 0 ✓  gold is empty
+  ? bronze.readings: kafka on 127.0.0.1:9092: connection refused
+  ! The source cannot be read: kafka on 127.0.0.1:9092: connection refused.
+      smelt config
+  ! The pipeline is not running.
+      ./scripts/start.sh
+`,
+		},
+		{
+			name:  "the tables cannot be read",
+			world: newWorld,
+			probe: func(_ *world, p *audit.Probe) { p.Lake, p.LakeError = nil, noTables },
+			kind:  smelt.ErrDatabase,
+			text: `readings  running
+  table  rows  snapshots  newest  behind  position
+  bronze.readings  0  -  -  0  0:0 1:0
+  silver.readings  ?  ?  ?  ?
+  ? silver.readings: postgres on 127.0.0.1:5433: connection refused
+  ! The tables cannot be read: postgres on 127.0.0.1:5433: connection refused.
+      smelt config
+  ! There is nothing in topic readings, and so nothing in bronze.
+      smelt generate
+`,
+		},
+		{
+			name: "the topic was re-created, and the gold SQL changed",
+			world: func(t *testing.T) *world {
+				w := newWorld(t)
+				w.send(1, "aa")
+				w.drain(t)
+				w.pipeline.Gold[0].SQL += " "
+				return w
+			},
+			probe: func(_ *world, p *audit.Probe) {
+				p.Describe = func(context.Context, *smelt.Pipeline) (smelt.Description, error) {
+					return smelt.Description{Partitions: map[int32]smelt.Extent{1: {Start: 0, End: 1}}}, nil
+				}
+			},
+			text: `readings  running  fresh AGE
+  table  rows  snapshots  newest  behind  position
+  bronze.readings  2  -  2026-11-29 12:01:00  0  1:2
+  silver.readings  2  1  2026-11-29 12:01:00  0  1:2
+  gold.readings_hourly  1  1  2026-11-29 12:01:00  0
+  bronze 2 = silver 2 + quarantine 0 ✓  gold 2 ✓  fresh AGE
+  ! Partition 1 of topic readings ends at offset 1, but bronze has it up to 2 already: it is another topic or cluster now.
+      smelt config
+  ! gold.readings_hourly was computed by another version of hourly.sql; the pipeline computes it anew once it runs.
+      ./scripts/start.sh
+`,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := test.world(t)
+			probe := w.probe(true)
+			if test.probe != nil {
+				test.probe(w, &probe)
+			}
+			s := audit.Gather(t.Context(), probe, w.pipeline, time.Now())
+			if got := text(s); got != test.text {
+				t.Errorf("got\n%s\nwant\n%s", got, test.text)
+			}
+			if err := s.Err(); test.kind == nil && err != nil || test.kind != nil && !errors.Is(err, test.kind) {
+				t.Errorf("err: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// partitionsShown is how many positions a line has room for.
+const partitionsShown = 6
+
+// Text writes a status for a person to read, with ANSI colours or without.
+func (s *Status) Text(colours bool) string {
+	paint := func(code, text string) string {
+		if !colours {
+			return text
+		}
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	const bold, red, green, yellow = "1", "31", "32", "33"
+	var b strings.Builder
+	state := paint(red, "stopped")
+	if s.Running {
+		state = paint(green, "running")
+	}
+	fmt.Fprintf(&b, "%s  %s%s\n", paint(bold, s.Pipeline), state, s.freshness())
+	b.WriteString(s.stageTable())
+	if len(s.Quarantined) > 0 {
+		fmt.Fprintf(&b, "  quarantined: %s\n", byReason(s.Quarantined))
+	}
+	if s.Unmatched != nil && *s.Unmatched > 0 {
+		fmt.Fprintf(&b, "  unmatched: %s\n", count(*s.Unmatched, "row"))
+	}
+	if s.Receipt != nil {
+		fmt.Fprintf(&b, "  %s\n", s.Receipt)
+	}
+	for _, stage := range s.Stages {
+		if stage.Unknown != "" {
+			fmt.Fprintf(&b, "  %s %s: %s\n", paint(yellow, "?"), stage.Table, stage.Unknown)
+		}
+	}
+	for _, t := range s.Trouble {
+		fmt.Fprintf(&b, "  %s %s\n      %s\n", paint(red, "!"), t.Message, t.Command)
+	}
+	return b.String()
+}
+
+// freshness says how old the newest event in gold is, and which stage waits.
+func (s *Status) freshness() string {
+	if s.FreshSeconds == nil {
+		return ""
+	}
+	text := "  fresh " + age(*s.FreshSeconds)
+	for _, stage := range s.Stages {
+		if stage.Table == s.Blame {
+			text += fmt.Sprintf(", held up by %s (%s)", s.Blame, age(*stage.LagSeconds))
+		}
+	}
+	return text
+}
+
+// stageTable writes a line a stage.
+func (s *Status) stageTable() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  table\trows\tsnapshots\tnewest\tbehind\tposition")
+	for _, stage := range s.Stages {
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", stage.Table, known(stage.Rows), stage.snapshots(), stage.newest(), stage.behind(), stage.position())
+	}
+	w.Flush()
+	var out strings.Builder
+	for line := range strings.Lines(b.String()) { // cells pad the last column too
+		out.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return out.String()
+}
+
+// known writes a number, or a question mark.
+func known[N int | int64](n *N) string {
+	if n == nil {
+		return "?"
+	}
+	return fmt.Sprint(*n)
+}
+
+func (s *StageStatus) snapshots() string {
+	if strings.HasPrefix(s.Table, "bronze.") {
+		return "-"
+	}
+	return known(s.Snapshots)
+}
+
+func (s *StageStatus) newest() string {
+	switch {
+	case s.Newest != nil:
+		return s.Newest.UTC().Format(time.DateTime)
+	case s.Unknown != "":
+		return "?"
+	}
+	return "-"
+}
+
+func (s *StageStatus) behind() string {
+	text := known(s.LagRecords)
+	if s.LagRecords != nil && *s.LagRecords > 0 && s.LagSeconds != nil {
+		text += " (" + age(*s.LagSeconds) + ")"
+	}
+	return text
+}
+
+// position writes partition:offset of the first few partitions.
+func (s *StageStatus) position() string {
+	var out []string
+	for i, p := range s.Partitions {
+		if i == partitionsShown {
+			out = append(out, fmt.Sprintf("and %d more", len(s.Partitions)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("%d:%d", p.Partition, p.Position))
+	}
+	return strings.Join(out, " ")
+}

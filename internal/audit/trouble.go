@@ -1,0 +1,145 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"smelt/gold"
+	"smelt/internal/ledger"
+)
+
+const (
+	// slowSeconds is how long a record may wait before a stage that runs is said
+	// to be slow: many times what a step usually takes.
+	slowSeconds = 60
+
+	// recently is how far back quarantine is said to grow.
+	recently = 10 * time.Minute
+)
+
+// Commands that troubles name.
+const (
+	start    = "./scripts/start.sh"
+	settings = "smelt config"
+)
+
+// trouble says what is wrong, the root of the matter first.
+func (g *gathering) trouble() {
+	g.unreachable()
+	if !g.Running {
+		g.say(start, "The pipeline is not running.")
+	}
+	if g.sourceErr == nil && g.endsErr == nil {
+		g.sourceTrouble()
+	}
+	if g.Running {
+		g.slow()
+	}
+	if g.tablesErr == nil {
+		g.tableTrouble()
+	}
+}
+
+// unreachable names the services that do not answer, each once.
+func (g *gathering) unreachable() {
+	seen := map[string]bool{}
+	for _, e := range []struct {
+		err  error
+		what string
+	}{{g.sourceErr, "The source"}, {g.endsErr, "Bronze"}, {g.tablesErr, "The tables"}} {
+		if e.err != nil && !seen[e.err.Error()] {
+			seen[e.err.Error()] = true
+			g.say(settings, "%s cannot be read: %v.", e.what, e.err)
+		}
+	}
+}
+
+// sourceTrouble compares what the source holds with what bronze has.
+func (g *gathering) sourceTrouble() {
+	held, taken := int64(0), chainRecords(g.ends)
+	for _, id := range keys(g.source.Partitions, g.ends) {
+		extent, there := g.source.Partitions[id]
+		end, has := g.ends[id]
+		held += extent.End - extent.Start
+		switch {
+		case has && there && end.End < extent.Start:
+			g.say(settings, "Partition %d of topic %s begins at offset %d, but bronze has it up to %d only: what is in between was deleted before it was read.",
+				id, g.pipeline.Topic, extent.Start, end.End)
+		case has && there && end.End > extent.End:
+			g.say(settings, "Partition %d of topic %s ends at offset %d, but bronze has it up to %d already: it is another topic or cluster now.",
+				id, g.pipeline.Topic, extent.End, end.End)
+		case has && !there:
+			g.say(settings, "Topic %s has no partition %d any more, but bronze has: it is another topic or cluster now.", g.pipeline.Topic, id)
+		}
+	}
+	if held == 0 && taken == 0 {
+		g.say("smelt generate", "There is nothing in topic %s, and so nothing in bronze.", g.pipeline.Topic)
+	}
+}
+
+// slow names the stage in which records wait for long, though it runs.
+func (g *gathering) slow() {
+	for _, s := range g.Stages {
+		if s.Table == g.Blame && *s.LagSeconds > slowSeconds {
+			g.say("smelt status --watch", "%s is %s behind: unless that is getting less, the log of smelt run says why.", s.Table, age(*s.LagSeconds))
+		}
+	}
+}
+
+// tableTrouble looks at what the tables and their ledgers say.
+func (g *gathering) tableTrouble() {
+	name := g.pipeline.Name
+	if g.Receipt != nil && !g.Receipt.OK {
+		g.say("smelt verify "+name, "The counts do not add up: %s.", g.Receipt)
+	}
+	for _, t := range g.tables.gold {
+		if t.recorded && t.ledger.Model != gold.Digest(t.model) {
+			g.say(start, "%s was computed by another version of %s.sql; the pipeline computes it anew once it runs.", t.name, t.model.Name)
+		}
+	}
+	if reasons := g.recentRejects(); len(reasons) > 0 {
+		g.say(query("SELECT reason, field, raw FROM quarantine."+name+" ORDER BY quarantined_at DESC LIMIT 10"),
+			"Quarantine is growing: in the last %d minutes %s.", int(recently.Minutes()), byReason(reasons))
+	}
+	if n := g.tables.silverLedger.Unmatched; n > 0 {
+		g.say(query("SELECT _unmatched, count(*) FROM silver."+name+" WHERE _unmatched IS NOT NULL GROUP BY ALL"),
+			"%s of silver.%s found no reference row.", count(n, "row"), name)
+	}
+}
+
+// recentRejects counts what silver has rejected lately, by reason.
+func (g *gathering) recentRejects() map[string]int64 {
+	reasons := map[string]int64{}
+	if g.tables.silver == nil {
+		return reasons
+	}
+	for _, s := range g.tables.silver.Ancestors() {
+		if g.now.Sub(s.Time) > recently {
+			break
+		}
+		if l, ok, err := ledger.Of[ledger.Silver](s); err == nil && ok && l.Rejects != nil {
+			for reason, n := range l.Rejects.Reasons {
+				reasons[reason] += n
+			}
+		}
+	}
+	return reasons
+}
+
+// query is the command that runs a statement.
+func query(sql string) string { return fmt.Sprintf("./scripts/query.sh -c %q", sql) }
+
+// byReason writes counts, the greatest first.
+func byReason(reasons map[string]int64) string {
+	order := slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(reasons[b], reasons[a]), cmp.Compare(a, b))
+	})
+	for i, reason := range order {
+		order[i] = fmt.Sprintf("%s %d", reason, reasons[reason])
+	}
+	return strings.Join(order, ", ")
+}
