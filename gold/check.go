@@ -3,6 +3,7 @@ package gold
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"smelt"
 	"smelt/internal/duck"
@@ -29,14 +30,13 @@ func Check(ctx context.Context, session *duck.Session, p *smelt.Pipeline, m smel
 		return file.Result, err
 	}
 	table := "silver." + p.Name
-	before := len(file.Faults)
-	file.Reads(table)
-	if len(file.Statement.Tables) == 0 && len(file.Faults) == before {
+	readable := file.Reads(table)
+	if len(file.Statement.Tables) == 0 && readable {
 		file.Fault(0, "%s is not read", table)
 	}
 	file.Refuse(refused)
 	file.Steady(sqlcheck.Names(silver)...)
-	if len(file.Statement.Sources) > 0 {
+	if !readable {
 		return file.Result, nil
 	}
 	if silver == nil {
@@ -67,6 +67,6 @@ func window(file *sqlcheck.File, m smelt.Model) {
 	switch column.Type.Name {
 	case "timestamptz", "timestamp", "date", sqlcheck.Unknown:
 	default:
-		file.Fault(file.Place(m.Column), "%s, the start of a window, is a %s: it must be a time", m.Column, column.Type)
+		file.Fault(file.Place(m.Column), "%s, the start of a window, is of type %s: it must be a time", m.Column, strings.ToLower(column.Type.String()))
 	}
 }

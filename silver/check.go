@@ -67,25 +67,24 @@ func Check(ctx context.Context, session *duck.Session, p *smelt.Pipeline) (sqlch
 		c.Skipped = append(c.Skipped, "what pipeline.yml says about silver's columns: silver.sql is no SELECT")
 		return c.Result, nil
 	}
-	c.reads()
+	readable := c.reads()
 	c.Refuse(refused)
 	c.RowWise()
 	c.Steady(sqlcheck.Names(p.Events.Columns)...)
-	if err := c.bind(ctx); err != nil {
+	if err := c.bind(ctx, readable); err != nil {
 		return sqlcheck.Result{}, err
 	}
 	return c.Result, nil
 }
 
-// reads checks that each record is read once.
-func (c *checker) reads() {
+// reads checks that each record is read once, and nothing that may not be.
+func (c *checker) reads() bool {
 	bronze := "bronze." + c.Pipeline.Name
 	allowed := []string{bronze}
 	for _, r := range c.Pipeline.References {
 		allowed = append(allowed, "reference."+r.Name)
 	}
-	before := len(c.Faults)
-	c.Reads(allowed...)
+	readable := c.Reads(allowed...)
 	times := 0
 	for _, t := range c.Statement.Tables {
 		if !strings.EqualFold(t.Text, bronze) {
@@ -95,20 +94,21 @@ func (c *checker) reads() {
 			c.Fault(t.Position, "%s is read a second time: each record must stand by itself", bronze)
 		}
 	}
-	if times == 0 && len(c.Faults) == before {
+	if times == 0 && readable {
 		c.Fault(0, "%s is not read: each of its records must give a row", bronze)
 	}
+	return readable
 }
 
 // bind binds silver.sql to empty tables, and checks its result. It does not when
 // it reads what it may not.
-func (c *checker) bind(ctx context.Context) error {
+func (c *checker) bind(ctx context.Context, readable bool) error {
 	if err := c.tables(ctx); err != nil {
 		return err
 	}
 	mine := []string{colPartition, colOffset}
 	bound := false
-	if len(c.Statement.Sources) == 0 {
+	if readable {
 		var err error
 		if bound, err = c.Bind(ctx, c.known, mine...); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (c *checker) tables(ctx context.Context) error {
 		i := slices.IndexFunc(given, func(t smelt.TestTable) bool { return t.Name == r.Name })
 		var columns []smelt.Column
 		if i >= 0 {
-			columns, _ = duck.Sniff(given[i].Columns, given[i].Rows, c.Pipeline.TextKeys(r)...)
+			columns, _ = duck.Sniff(given[i].Columns, given[i].Rows, sqlcheck.TextKeys(c.Pipeline, r)...)
 		} else {
 			columns = c.guess(r, own)
 			c.Skipped = append(c.Skipped, fmt.Sprintf("the columns of reference.%s: test.txtar has no reference/%s.csv", r.Name, r.Name))

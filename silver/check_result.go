@@ -37,7 +37,7 @@ func (c *checker) eventTime() {
 	case !ok:
 		c.Fault(0, "the result lacks %s, the event time: select it under its name", at)
 	case column.Type.Name != "timestamptz" && column.Type.Name != sqlcheck.Unknown:
-		c.Fault(c.Place(at), "%s, the event time, is a %s in the result: it must stay a timestamptz", at, lower(column.Type))
+		c.Fault(c.Place(at), "%s, the event time, is of type %s in the result: it must stay a timestamptz", at, lower(column.Type))
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *checker) partition() {
 			fits = typ.Name == "timestamp" || typ.Name == "timestamptz" || typ.Name == "date"
 		}
 		if !fits && typ.Name != sqlcheck.Unknown {
-			c.Declaration(fmt.Sprintf("%s is a %s, which cannot be partitioned by %s", field.Column, lower(typ), field.Transform), keys...)
+			c.Declaration(fmt.Sprintf("%s is of type %s, which cannot be partitioned by %s", field.Column, lower(typ), field.Transform), keys...)
 		}
 	}
 }
@@ -122,7 +122,11 @@ func (c *checker) expectation(ctx context.Context, x smelt.Expectation) (string,
 			return fn.Text + ": a condition looks at its row alone", nil
 		}
 	}
-	columns, faults, err := c.session.Bind(ctx, "SELECT ("+x.Condition+") FROM work.checked")
+	text := "SELECT (" + x.Condition + ") FROM work.checked"
+	if parsed, err = c.session.Parse(ctx, text); err != nil {
+		return "", err
+	}
+	columns, faults, err := c.session.Bind(ctx, text, parsed)
 	switch {
 	case err != nil:
 		return "", err
@@ -131,7 +135,7 @@ func (c *checker) expectation(ctx context.Context, x smelt.Expectation) (string,
 	case len(faults) > 0:
 		return faults[0].Message, nil
 	case columns[0].Type != "BOOLEAN" && !c.guessed:
-		return "it is a " + strings.ToLower(columns[0].Type) + ", not a condition", nil
+		return "it is of type " + strings.ToLower(columns[0].Type) + ": it must be a condition", nil
 	case len(parsed.Columns) == 0:
 		return "it looks at no column", nil
 	}

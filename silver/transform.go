@@ -3,6 +3,7 @@ package silver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,10 @@ var ownColumns = []smelt.Column{
 	{Name: colUnmatched, Type: smelt.Type{Name: "varchar"}},
 	{Name: colRebuiltAt, Type: smelt.Type{Name: "timestamptz"}},
 }
+
+// TableColumns gives the columns of a silver table whose silver.sql gives the
+// columns of result.
+func TableColumns(result []smelt.Column) []smelt.Column { return slices.Concat(result, ownColumns) }
 
 // rejectColumns are the columns of every quarantine table.
 var rejectColumns = []smelt.Column{
@@ -75,7 +80,7 @@ func (t *transformer) bind(ctx context.Context, refs smelt.ReferenceSet) error {
 	if t.columns, err = stored(columns); err != nil {
 		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s: %w", file, err))
 	}
-	t.columns = append(t.columns, ownColumns...)
+	t.columns = TableColumns(t.columns)
 	if t.expect != nil {
 		return nil
 	}
@@ -89,7 +94,7 @@ func (t *transformer) bind(ctx context.Context, refs smelt.ReferenceSet) error {
 		}
 		e := expectation{Expectation: x}
 		if len(parsed.Columns) > 0 {
-			e.field = parsed.Columns[0].Text
+			e.field = parsed.Columns[0].Path[0]
 		}
 		t.expect = append(t.expect, e)
 	}

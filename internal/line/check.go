@@ -27,7 +27,7 @@ func Check(ctx context.Context, db *duck.DB, p *smelt.Pipeline) (skipped []strin
 	}
 	columns := result.Columns
 	if columns != nil {
-		columns = append(columns, silver.OwnColumns()...)
+		columns = silver.TableColumns(columns)
 	}
 	all := []sqlcheck.Result{result}
 	for _, m := range p.Gold {
