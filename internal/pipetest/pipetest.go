@@ -18,6 +18,7 @@ import (
 	"smelt/ingest"
 	"smelt/internal/duck"
 	"smelt/internal/line"
+	"smelt/internal/sqlcheck"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
@@ -108,7 +109,7 @@ func Run(ctx context.Context, db *duck.DB, p *smelt.Pipeline, test *smelt.Test) 
 		return nil, err
 	}
 	defer lake.Close()
-	if err := lake.give(ctx, p, test); err != nil {
+	if err := lake.give(p, test); err != nil {
 		return nil, err
 	}
 	l, err := line.Open(ctx, p, lake.Parts)
@@ -131,38 +132,17 @@ func partitions(records []smelt.Record) int {
 }
 
 // give puts the test's records into the topic and its reference rows in place.
-func (l *Lake) give(ctx context.Context, p *smelt.Pipeline, test *smelt.Test) error {
+func (l *Lake) give(p *smelt.Pipeline, test *smelt.Test) error {
 	l.Topic.Append(test.Records...)
 	for _, t := range test.References {
 		i := slices.IndexFunc(p.References, func(r smelt.Reference) bool { return r.Name == t.Name })
 		if i < 0 {
 			return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/test.txtar: reference/%s.csv is of no reference that pipeline.yml declares", p.Name, t.Name))
 		}
-		columns, rows, err := l.typed(ctx, t)
-		if err != nil {
-			return err
-		}
+		columns, rows := duck.Sniff(t.Columns, t.Rows, sqlcheck.TextKeys(p, p.References[i])...)
 		l.References.Set(t.Name, columns, rows)
 	}
 	return nil
-}
-
-// typed gives a CSV table the types that DuckDB makes of it.
-func (l *Lake) typed(ctx context.Context, t smelt.TestTable) ([]smelt.Column, [][]any, error) {
-	columns := make([]smelt.Column, len(t.Columns))
-	for i, name := range t.Columns {
-		columns[i] = smelt.Column{Name: name, Type: smelt.Type{Name: "varchar"}}
-	}
-	rows := make([][]any, len(t.Rows))
-	for i, r := range t.Rows {
-		rows[i] = make([]any, len(r))
-		for j, cell := range r {
-			if cell != "" {
-				rows[i][j] = cell
-			}
-		}
-	}
-	return columns, rows, ctx.Err()
 }
 
 // compare looks at the tables that the test names.
