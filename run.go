@@ -16,6 +16,7 @@ type Line struct {
 	Ingest  []Stage // source to bronze: stepped without a pause
 	Refine  []Stage // bronze to silver: stepped as long as there is more, then every poll
 	Refresh []Stage // silver to gold: on a schedule
+	Keep    []Stage // what keeps the tables small: now and then
 
 	Log     *slog.Logger
 	Observe func(stage string, p Progress, took time.Duration, err error) // called after each step, concurrently
@@ -27,6 +28,9 @@ const (
 	// refreshEvery is how soon gold sees a new silver snapshot, if refreshing is
 	// cheap.
 	refreshEvery = time.Second
+	// keepEvery is how often tables are looked after. A table gets some hundred
+	// snapshots between two times at the most.
+	keepEvery = time.Minute
 	// refreshShare keeps gold's load bounded: a refresh comes no sooner than
 	// this many times the last one's duration after it.
 	refreshShare = 4
@@ -60,7 +64,12 @@ func Run(ctx context.Context, line Line) error {
 		refine.Go(func() { line.keep(ctx, s, pollEvery) })
 	}
 	for _, s := range line.Refresh {
-		if err := line.schedule(work, scheduler, s); err != nil {
+		if err := line.schedule(work, scheduler, refreshEvery, s); err != nil {
+			return err
+		}
+	}
+	for _, s := range line.Keep {
+		if err := line.schedule(work, scheduler, keepEvery, s); err != nil {
 			return err
 		}
 	}
@@ -113,11 +122,11 @@ func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
 	return p, err
 }
 
-// schedule has a stage refreshed, one refresh at a time.
-func (l *Line) schedule(ctx context.Context, scheduler gocron.Scheduler, s Stage) error {
+// schedule has a stage stepped every so often, one step at a time.
+func (l *Line) schedule(ctx context.Context, scheduler gocron.Scheduler, every time.Duration, s Stage) error {
 	var next time.Time
 	retry := retryMin
-	refresh := func() {
+	step := func() {
 		if time.Now().Before(next) {
 			return
 		}
@@ -132,7 +141,7 @@ func (l *Line) schedule(ctx context.Context, scheduler gocron.Scheduler, s Stage
 		next = end.Add(retry)
 		retry = min(2*retry, retryMax)
 	}
-	_, err := scheduler.NewJob(gocron.DurationJob(refreshEvery), gocron.NewTask(refresh),
+	_, err := scheduler.NewJob(gocron.DurationJob(every), gocron.NewTask(step),
 		gocron.WithName(s.Name()), gocron.WithSingletonMode(gocron.LimitModeReschedule))
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", s.Name(), err)

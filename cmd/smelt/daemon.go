@@ -87,58 +87,59 @@ func running(home, name string) (pid int, ready bool, err error) {
 }
 
 // spawn starts a command of this binary in the background, with its output in a
-// log file.
-func (s *settings) spawn(name string, args ...string) error {
+// log file. ended is closed when it has ended while this process still lives.
+func (s *settings) spawn(name string, args ...string) (ended <-chan struct{}, err error) {
 	path := s.logPath(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+		return nil, err
 	}
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cmd := exec.Command(self, append([]string{name}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(append(os.Environ(), s.environment...), "SMELT_HOME="+s.Home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C in the terminal is not for it
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start smelt %s: %w", name, err)
+		return nil, fmt.Errorf("start smelt %s: %w", name, err)
 	}
-	return cmd.Process.Release()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = cmd.Wait() // how it ended is in its log
+	}()
+	return gone, nil
 }
 
 func (s *settings) logPath(name string) string {
 	return filepath.Join(s.Home, "logs", name+".log")
 }
 
-// awaitReady waits until a command has got going, or has ended before.
-func (s *settings) awaitReady(ctx context.Context, name string) error {
-	seen := false
+// awaitReady waits until a command has got going. ended, which may be nil, says
+// that it has ended before.
+func (s *settings) awaitReady(ctx context.Context, name string, ended <-chan struct{}) error {
 	for {
-		pid, ready, err := running(s.Home, name)
-		switch {
-		case err != nil:
+		if _, ready, err := running(s.Home, name); ready || err != nil {
 			return err
-		case ready:
-			return nil
-		case pid != 0:
-			seen = true
-		case seen:
-			return s.ended(name)
 		}
-		if !pause(ctx, 50*time.Millisecond) {
-			if !seen {
-				return s.ended(name)
-			}
-			return fmt.Errorf("smelt %s did not get ready in time:\n%s", name, s.tail(name))
+		select {
+		case <-ended:
+			return s.ended(name)
+		case <-ctx.Done():
+			return fmt.Errorf("smelt %s did not get ready in time; the end of %s:\n%s", name, s.logPath(name), s.tail(name))
+		case <-time.After(readyPoll):
 		}
 	}
 }
+
+// readyPoll is how often a file in the state folder is looked at.
+const readyPoll = 50 * time.Millisecond
 
 func (s *settings) ended(name string) error {
 	return fmt.Errorf("smelt %s has ended; the end of %s:\n%s", name, s.logPath(name), s.tail(name))

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -35,6 +34,9 @@ type commands struct {
 	Connect  connectCmd  `cmd:"" help:"Print a configuration with which another engine reads this lake."`
 	Config   configCmd   `cmd:"" help:"Show the settings in effect, and where each came from."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
+
+	Extensions extensionsCmd `cmd:"" hidden:"" help:"Fetch the DuckDB extensions that the shell needs."`
+	Bench      benchCmd      `cmd:"" hidden:"" help:"Measure; see scripts/bench.sh."`
 }
 
 // streams are where a command reads and writes: data on Out, the rest on Err.

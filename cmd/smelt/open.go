@@ -55,14 +55,19 @@ type lake struct {
 	Tables   *table.Lake
 }
 
-// openLake connects to the store and the database.
-func (s *settings) openLake(ctx context.Context) (*lake, error) {
+// openStore makes the store's client; it connects when it is first used.
+func (s *settings) openStore(ctx context.Context) (*store.S3, error) {
 	if s.S3Endpoint == "" && s.S3AccessKey == "" {
 		return nil, smelt.Mark(smelt.ErrStore, errors.New("no S3 is set: run ./scripts/start.sh for the embedded stack, or set SMELT_S3_ENDPOINT, SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY"))
 	}
-	objects, err := store.OpenS3(ctx, store.S3Config{
+	return store.OpenS3(ctx, store.S3Config{
 		Endpoint: s.S3Endpoint, Region: s.S3Region, Bucket: s.S3Bucket, AccessKey: s.S3AccessKey, SecretKey: s.S3SecretKey,
 	})
+}
+
+// openLake connects to the store and the database.
+func (s *settings) openLake(ctx context.Context) (*lake, error) {
+	objects, err := s.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,13 +99,14 @@ func (s *settings) openDuck(name string) (*duck.DB, error) {
 	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: filepath.Join(s.Home, "tmp", name)})
 }
 
-// parts are what the lines of all pipelines share.
-func (s *settings) parts(l *lake, db *duck.DB, log *slog.Logger) (line.Parts, error) {
+// parts are what the lines of all pipelines share. Local copies of data files
+// are in a folder of the command's own: no two processes may share one.
+func (s *settings) parts(l *lake, db *duck.DB, name string, log *slog.Logger) (line.Parts, error) {
 	cluster, err := s.cluster()
 	if err != nil {
 		return line.Parts{}, err
 	}
-	cache, err := store.NewCache(l.Store, filepath.Join(s.Home, "cache"), int64(s.Cache))
+	cache, err := store.NewCache(l.Store, filepath.Join(s.Home, "cache", name), int64(s.Cache))
 	if err != nil {
 		return line.Parts{}, err
 	}

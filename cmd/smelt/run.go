@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"smelt"
 	"smelt/ingest"
-	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/telemetry"
 )
@@ -39,7 +39,11 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	defer lake.Close()
-	lines, err := s.openLines(ctx, pipelines, lake, db, log)
+	parts, err := s.parts(lake, db, "run", log)
+	if err != nil {
+		return err
+	}
+	lines, err := s.openLines(ctx, pipelines, lake, parts)
 	if err != nil {
 		return err
 	}
@@ -55,17 +59,22 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	log.Info("running", "pipelines", len(lines), "http", server.Address())
-	return smelt.Run(ctx, stages(lines, metrics, log))
+	all := stages(lines)
+	for _, l := range lines {
+		all.Keep = append(all.Keep, line.NewKeeper(l.Pipeline, parts))
+	}
+	all.Log, all.Observe = log, metrics.Observe
+	for _, s := range slices.Concat(all.Ingest, all.Refine, all.Refresh) {
+		metrics.Expect(s.Name())
+	}
+	go s.gauge(ctx, lake, pipelines, metrics)
+	return smelt.Run(ctx, all)
 }
 
 // openLines checks the pipelines against the real source, store and database,
 // and makes their stages.
-func (s *settings) openLines(ctx context.Context, pipelines []*smelt.Pipeline, lake *lake, db *duck.DB, log *slog.Logger) ([]*line.Line, error) {
+func (s *settings) openLines(ctx context.Context, pipelines []*smelt.Pipeline, lake *lake, parts line.Parts) ([]*line.Line, error) {
 	if err := lake.Store.Check(ctx); err != nil {
-		return nil, err
-	}
-	parts, err := s.parts(lake, db, log)
-	if err != nil {
 		return nil, err
 	}
 	cluster, err := s.cluster()
@@ -76,7 +85,7 @@ func (s *settings) openLines(ctx context.Context, pipelines []*smelt.Pipeline, l
 	for _, p := range pipelines {
 		l, err := openLine(ctx, p, parts, lake, cluster)
 		if err != nil {
-			closeLines(lines, log)
+			closeLines(lines, parts.Log)
 			return nil, err
 		}
 		lines = append(lines, l)
@@ -105,8 +114,8 @@ func openLine(ctx context.Context, p *smelt.Pipeline, parts line.Parts, lake *la
 }
 
 // stages sorts the lines' stages by how they are driven.
-func stages(lines []*line.Line, metrics *telemetry.Metrics, log *slog.Logger) smelt.Line {
-	all := smelt.Line{Log: log, Observe: metrics.Observe}
+func stages(lines []*line.Line) smelt.Line {
+	var all smelt.Line
 	for _, l := range lines {
 		all.Ingest = append(all.Ingest, l.Bronze)
 		all.Refine = append(all.Refine, l.Silver)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +78,7 @@ type resolver struct{ cli *commands }
 func (resolver) Validate(*kong.Application) error { return nil }
 
 // Resolve looks a flag up in the environment and then in the files.
-func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (r resolver) Resolve(k *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	tag := flag.Tag.Get("setting")
 	if tag == "" {
 		return nil, nil
@@ -85,7 +86,7 @@ func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 	if r.cli.origins == nil {
 		r.cli.origins = map[string]origin{}
 	}
-	found, err := r.cli.lookup(tag)
+	found, err := lookup(tag, home(k))
 	if err != nil || found.Name == "" {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, 
 
 // lookup finds a setting: its variable, its …_FILE variable, the files in the
 // state folder, and then the variables that other tools use.
-func (s *settings) lookup(tag string) (origin, error) {
+func lookup(tag, home string) (origin, error) {
 	own, fallbacks := names(tag)
 	if v, ok := os.LookupEnv(own); ok {
 		return origin{own, v}, nil
@@ -111,7 +112,7 @@ func (s *settings) lookup(tag string) (origin, error) {
 		return origin{}, nil
 	}
 	for _, file := range []string{userFile, stackFile} {
-		path := filepath.Join(s.home(), file)
+		path := filepath.Join(home, file)
 		values, err := readEnv(path)
 		if err != nil {
 			return origin{}, err
@@ -132,12 +133,13 @@ func (s *settings) lookup(tag string) (origin, error) {
 // command that is started in the background has to be given them as well.
 func (s *settings) noteExplicit(k *kong.Context) {
 	s.explicit = map[string]bool{}
-	for _, flag := range k.Model.Node.Flags {
-		own, _ := names(flag.Tag.Get("setting"))
-		if _, found := s.origins[flag.Name]; flag.Set && !found && own != "" {
-			s.explicit[flag.Name] = true
-			s.environment = append(s.environment, own+"="+text(flag))
+	for _, p := range k.Path {
+		if p.Flag == nil || p.Resolved || p.Flag.Tag.Get("setting") == "" {
+			continue
 		}
+		own, _ := names(p.Flag.Tag.Get("setting"))
+		s.explicit[p.Flag.Name] = true
+		s.environment = append(s.environment, own+"="+text(p.Flag))
 	}
 }
 
@@ -159,16 +161,18 @@ func text(flag *kong.Flag) string {
 	return fmt.Sprint(flag.Target.Interface())
 }
 
-// home is the state folder, also while flags are still being parsed.
-func (s *settings) home() string {
-	if s.Home != "" {
-		return s.Home
+// home is the state folder, while flags are still being parsed.
+func home(k *kong.Context) string {
+	for _, p := range k.Path {
+		if p.Flag != nil && p.Flag.Name == "home" {
+			return fmt.Sprint(k.FlagValue(p.Flag))
+		}
 	}
-	if v := os.Getenv("SMELT_HOME"); v != "" {
-		return v
-	}
-	return ".smelt"
+	return cmp.Or(os.Getenv("SMELT_HOME"), defaultHome)
 }
+
+// defaultHome is the state folder when nothing names another.
+const defaultHome = ".smelt"
 
 // readEnv reads a file of NAME=value lines; one that is not there is empty.
 func readEnv(path string) (map[string]string, error) {

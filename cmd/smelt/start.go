@@ -63,15 +63,16 @@ func (s *settings) startAll(ctx context.Context, progress stdio.Writer) (started
 		if err != nil {
 			return started, err
 		}
+		var ended <-chan struct{}
 		if pid == 0 {
 			started = true
 			fmt.Fprintf(progress, "starting %s …\n", name)
-			if err := s.spawn(name); err != nil {
+			if ended, err = s.spawn(name); err != nil {
 				return started, err
 			}
 		}
 		wait, cancel := context.WithTimeout(ctx, stackTimeout)
-		err = s.awaitReady(wait, name)
+		err = s.awaitReady(wait, name, ended)
 		cancel()
 		if err != nil {
 			return started, err
@@ -109,7 +110,7 @@ func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.
 	defer cancel()
 	shown := ""
 	for {
-		receipt, err := audit.ReadReceipt(wait, lake.Store, lake.Tables, pipelines[0])
+		receipt, err := audit.Count(wait, lake.Store, lake.Tables, pipelines[0], time.Now())
 		if err != nil && wait.Err() == nil {
 			return receipt, err
 		}

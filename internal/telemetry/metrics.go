@@ -14,8 +14,8 @@ import (
 	"smelt/internal/table"
 )
 
-// Metrics counts what the stages do. Labels are tables and reasons, of which
-// there are few: never keys, topics' contents or errors. It is safe for
+// Metrics counts what the stages do. Labels are tables, pipelines and
+// reasons, of which there are few: never keys, topics' contents or errors. It is safe for
 // concurrent use.
 type Metrics struct {
 	registry  *prometheus.Registry
@@ -42,7 +42,7 @@ func New() *Metrics {
 		return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "smelt", Name: name, Help: help}, []string{"table"}))
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "smelt", Name: name, Help: help}, append([]string{"table"}, labels...)))
+		return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "smelt", Name: name, Help: help}, labels))
 	}
 	m.records = counter("records_total", "Records that went through the stage that writes the table; for gold, windows recomputed.")
 	m.bytes = counter("bytes_total", "Compressed bytes of bronze that the stage wrote (bronze) or read (silver).")
@@ -53,11 +53,11 @@ func New() *Metrics {
 		Namespace: "smelt", Name: "step_duration_seconds", Help: "How long steps took that did something.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 2.5, 9), // 10 ms to 15 s
 	}, []string{"table"}))
-	m.lag = gauge("lag_records", "Records (for gold: silver rows) that the layer before has and the table has not.")
-	m.delay = gauge("lag_seconds", "Age of the oldest record that is not in the table yet; 0 when there is none.")
-	m.newest = gauge("newest_event_timestamp_seconds", "Event time of the newest event in the table, in seconds since 1970.")
-	m.rejected = gauge("quarantined_records", "Records in quarantine, by reason.", "reason")
-	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.")
+	m.lag = gauge("lag_records", "Records (for gold: silver rows) that the layer before has and the table has not.", "table")
+	m.delay = gauge("lag_seconds", "Age of the oldest record that is not in the table yet; 0 when there is none.", "table")
+	m.newest = gauge("newest_event_timestamp_seconds", "Event time of the newest event in the table, in seconds since 1970.", "table")
+	m.rejected = gauge("quarantined_records", "Records that were quarantined, by reason.", "pipeline", "reason")
+	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.", "pipeline")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -82,7 +82,7 @@ func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, er
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.stages[stage] != nil {
+	if last := m.stages[stage]; last != nil && !errors.Is(last, errNotYet) {
 		m.retries.WithLabelValues(stage).Inc()
 	}
 	m.stages[stage] = err
@@ -101,22 +101,27 @@ var errNotYet = errors.New("has not been stepped yet")
 
 // Layer is how a table stands.
 type Layer struct {
-	Lag         int64
-	LagSeconds  float64
-	Newest      time.Time        // zero: unknown
-	Quarantined map[string]int64 // of silver, by reason
-	Unmatched   int64            // of silver
+	Known      bool // Lag and LagSeconds hold
+	Lag        int64
+	LagSeconds float64
+	Newest     time.Time // zero: unknown
 }
 
-// Layer sets a table's gauges.
+// Layer sets a table's gauges. What is not known keeps its last value.
 func (m *Metrics) Layer(table string, l Layer) {
-	m.lag.WithLabelValues(table).Set(float64(l.Lag))
-	m.delay.WithLabelValues(table).Set(l.LagSeconds)
-	m.unmatched.WithLabelValues(table).Set(float64(l.Unmatched))
+	if l.Known {
+		m.lag.WithLabelValues(table).Set(float64(l.Lag))
+		m.delay.WithLabelValues(table).Set(l.LagSeconds)
+	}
 	if !l.Newest.IsZero() {
 		m.newest.WithLabelValues(table).Set(float64(l.Newest.UnixMicro()) / 1e6)
 	}
-	for reason, n := range l.Quarantined {
-		m.rejected.WithLabelValues(table, reason).Set(float64(n))
+}
+
+// Quality sets the gauges of what did not fit in a pipeline.
+func (m *Metrics) Quality(pipeline string, quarantined map[string]int64, unmatched int64) {
+	for reason, n := range quarantined {
+		m.rejected.WithLabelValues(pipeline, reason).Set(float64(n))
 	}
+	m.unmatched.WithLabelValues(pipeline).Set(float64(unmatched))
 }

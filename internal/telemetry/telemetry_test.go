@@ -70,7 +70,8 @@ func TestMetrics(t *testing.T) {
 	m := telemetry.New()
 	m.Observe("silver.sensors", smelt.Progress{}, time.Second, table.ErrConflict)
 	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700}, time.Second, nil)
-	m.Layer("silver.sensors", telemetry.Layer{Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0), Quarantined: map[string]int64{"missing": 2}, Unmatched: 1})
+	m.Layer("silver.sensors", telemetry.Layer{Known: true, Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0)})
+	m.Quality("sensors", map[string]int64{"missing": 2}, 1)
 	_, body := get(t, serve(t, m)+"/metrics")
 	for _, want := range []string{
 		`smelt_records_total{table="silver.sensors"} 3`,
@@ -81,8 +82,8 @@ func TestMetrics(t *testing.T) {
 		`smelt_lag_records{table="silver.sensors"} 5`,
 		`smelt_lag_seconds{table="silver.sensors"} 1.5`,
 		`smelt_newest_event_timestamp_seconds{table="silver.sensors"} 1.795953601e+09`,
-		`smelt_quarantined_records{reason="missing",table="silver.sensors"} 2`,
-		`smelt_unmatched_rows{table="silver.sensors"} 1`,
+		`smelt_quarantined_records{pipeline="sensors",reason="missing"} 2`,
+		`smelt_unmatched_rows{pipeline="sensors"} 1`,
 		`smelt_step_duration_seconds_count{table="silver.sensors"} 1`,
 	} {
 		if !strings.Contains(body, want+"\n") {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	stdio "io"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"golang.org/x/term"
+
+	"smelt/internal/shell"
+)
+
+// queryCmd is the query shell.
+type queryCmd struct {
+	Command []string `short:"c" sep:"none" placeholder:"SQL" help:"Run statements and leave; may be repeated."`
+	CSV     bool     `name:"csv" xor:"format" help:"Print results as CSV."`
+	JSON    bool     `name:"json" xor:"format" help:"Print each result as an array of JSON objects."`
+}
+
+// Run runs the statements of -c or of standard input, and stops at the first
+// one that fails; at a terminal it opens a shell.
+func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
+	pipelines, err := s.pipelines()
+	if err != nil {
+		return err
+	}
+	lake, err := s.openLake(ctx)
+	if err != nil {
+		return err
+	}
+	defer lake.Close()
+	sh, err := shell.Open(ctx, shell.Config{
+		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), RecordMax: int(s.RecordMax),
+		Pipelines: pipelines, Store: lake.Store, Tables: lake.Tables, References: lake.Database, Log: newLog(io.Err),
+		S3: shell.Remote{Endpoint: s.S3Endpoint, Region: s.S3Region, Bucket: s.S3Bucket, AccessKey: s.S3AccessKey, SecretKey: s.S3SecretKey},
+	})
+	if err != nil {
+		return err
+	}
+	defer sh.Close()
+	printer := &shell.Printer{Out: io.Out, Err: io.Err, Format: c.format(), Width: func() int { return columns(io.Out) }, Colour: colours(io.Out)}
+	if len(c.Command) == 0 && isTerminal(io.Out) && isTerminalInput(io.In) {
+		// An interrupt stops a statement, not the shell.
+		signal.Reset(os.Interrupt)
+		return sh.Interact(ctx, printer, filepath.Join(s.Home, "history"))
+	}
+	texts := c.Command
+	if len(texts) == 0 {
+		text, err := stdio.ReadAll(io.In)
+		if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+		texts = []string{string(text)}
+	}
+	return runAll(ctx, sh, printer, texts)
+}
+
+// runAll runs the statements of texts, the last of which needs no semicolon.
+func runAll(ctx context.Context, sh *shell.Shell, printer *shell.Printer, texts []string) error {
+	for _, text := range texts {
+		statements, _ := shell.Split(text + "\n;")
+		for _, statement := range statements {
+			result, err := sh.Run(ctx, statement, printer.Format == shell.JSON)
+			if err != nil {
+				return err
+			}
+			if err := printer.Print(result); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *queryCmd) format() shell.Format {
+	switch {
+	case c.CSV:
+		return shell.CSV
+	case c.JSON:
+		return shell.JSON
+	}
+	return shell.Table
+}
+
+// columns is the width of a terminal, or 0.
+func columns(w stdio.Writer) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+func isTerminalInput(r stdio.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
