@@ -10,6 +10,7 @@ import (
 
 	"smelt"
 	"smelt/bronze"
+	"smelt/gold"
 	"smelt/internal/table"
 )
 
@@ -66,9 +67,21 @@ type Trouble struct {
 	Command string `json:"command"` // that mends it or looks closer
 }
 
-// Err is nil when everything could be read, and else why it could not, marked
-// with its kind.
-func (s *Status) Err() error { return errors.Join(s.errs...) }
+// Err is nil when everything could be read, and else marked with the kind of
+// what could not. It leaves the reasons to the status, which has them all.
+func (s *Status) Err() error {
+	failed := errors.Join(s.errs...)
+	if failed == nil {
+		return nil
+	}
+	err := fmt.Errorf("%s: not everything could be read", s.Pipeline)
+	for _, kind := range []error{smelt.ErrSource, smelt.ErrStore, smelt.ErrDatabase, smelt.ErrPipeline} {
+		if errors.Is(failed, kind) {
+			return smelt.Mark(kind, err)
+		}
+	}
+	return err
+}
 
 // gathering is a Status in the making.
 type gathering struct {
@@ -101,8 +114,8 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 	g.errs = []error{g.sourceErr, g.endsErr, g.tablesErr}
 
 	g.Stages = append(g.Stages, g.bronzeStage(), g.silverStage(ctx))
-	for _, t := range g.tables.gold {
-		g.Stages = append(g.Stages, g.goldStage(ctx, t))
+	for _, m := range p.Gold {
+		g.Stages = append(g.Stages, g.goldStage(ctx, m))
 	}
 	if g.tablesErr == nil {
 		g.counts(ctx)
@@ -239,8 +252,14 @@ func (g *gathering) oldestWaiting(ctx context.Context) (oldest time.Time, err er
 
 // goldStage compares the silver snapshot that a table was computed from with
 // silver's newest.
-func (g *gathering) goldStage(ctx context.Context, t goldTable) StageStatus {
-	s := StageStatus{Table: t.name}
+func (g *gathering) goldStage(ctx context.Context, m smelt.Model) StageStatus {
+	s := StageStatus{Table: gold.TableName(g.pipeline.Name, m.Name)}
+	if g.tablesErr != nil {
+		s.Unknown = g.tablesErr.Error()
+		return s
+	}
+	i := slices.IndexFunc(g.tables.gold, func(t goldTable) bool { return t.name == s.Table })
+	t := g.tables.gold[i]
 	g.table(ctx, &s, t.table)
 	if !t.ledger.Newest.IsZero() {
 		s.Newest = &t.ledger.Newest

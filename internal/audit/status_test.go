@@ -151,11 +151,10 @@ func TestStatusTrouble(t *testing.T) {
   silver.readings  0  0  -  0
   gold.readings_hourly  0  0  -  0
   bronze 0 = silver 0 + quarantine 0 ✓  gold is empty
-  ? bronze.readings: kafka on 127.0.0.1:9092: connection refused
-  ! The source cannot be read: kafka on 127.0.0.1:9092: connection refused.
-      smelt config
   ! The pipeline is not running.
       ./scripts/start.sh
+  ! The source cannot be read: kafka on 127.0.0.1:9092: connection refused.
+      smelt config
 `,
 		},
 		{
@@ -167,7 +166,7 @@ func TestStatusTrouble(t *testing.T) {
   table  rows  snapshots  newest  behind  position
   bronze.readings  0  -  -  0  0:0 1:0
   silver.readings  ?  ?  ?  ?
-  ? silver.readings: postgres on 127.0.0.1:5433: connection refused
+  gold.readings_hourly  ?  ?  ?  ?
   ! The tables cannot be read: postgres on 127.0.0.1:5433: connection refused.
       smelt config
   ! There is nothing in topic readings, and so nothing in bronze.

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,7 +37,7 @@ func (s *Status) Text(colours bool) string {
 		fmt.Fprintf(&b, "  %s\n", s.Receipt)
 	}
 	for _, stage := range s.Stages {
-		if stage.Unknown != "" {
+		if stage.Unknown != "" && !s.told(stage.Unknown) {
 			fmt.Fprintf(&b, "  %s %s: %s\n", paint(yellow, "?"), stage.Table, stage.Unknown)
 		}
 	}
@@ -44,6 +45,11 @@ func (s *Status) Text(colours bool) string {
 		fmt.Fprintf(&b, "  %s %s\n      %s\n", paint(red, "!"), t.Message, t.Command)
 	}
 	return b.String()
+}
+
+// told says whether a trouble gives a reason already.
+func (s *Status) told(reason string) bool {
+	return slices.ContainsFunc(s.Trouble, func(t Trouble) bool { return strings.Contains(t.Message, reason) })
 }
 
 // freshness says how old the newest event in gold is, and which stage waits.

@@ -29,10 +29,10 @@ const (
 
 // trouble says what is wrong, the root of the matter first.
 func (g *gathering) trouble() {
-	g.unreachable()
 	if !g.Running {
 		g.say(start, "The pipeline is not running.")
 	}
+	g.unreachable()
 	if g.sourceErr == nil && g.endsErr == nil {
 		g.sourceTrouble()
 	}
