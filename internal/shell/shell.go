@@ -1,0 +1,152 @@
+// Package shell is the query shell: a DuckDB of its own that shows the tables
+// of the lake as views, always of their newest snapshots. It stands at the end
+// of the line and reads bronze, silver, quarantine and gold straight from S3,
+// so it answers with the pipelines stopped as well. A statement in it cannot
+// change the lake.
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/table"
+)
+
+// Config is what a shell works with.
+type Config struct {
+	Home       string // the state folder, of which no statement may write
+	Extensions string // where DuckDB's extensions are, or are put
+	Memory     int64  // bytes that DuckDB may take
+	RecordMax  int    // bytes of the largest record that bronze embeds
+	Pipelines  []*smelt.Pipeline
+	Store      smelt.Store
+	Tables     *table.Lake
+	References smelt.References
+	S3         Remote
+	Log        *slog.Logger
+}
+
+// Shell runs statements over the lake. It is used by one goroutine at a time.
+type Shell struct {
+	cfg     Config
+	duck    *duck.DB
+	console *duck.Console
+	relay   *relay
+	guard   guard
+	main    *smelt.Pipeline // whose tables the views bronze, silver and gold show
+	defined map[string]string
+	absent  map[string]string // by a view's name: the table that is not there yet
+	chains  map[string]*chain
+	refs    map[string]int64 // version loaded, by pipeline
+	own     bool             // the user has views of their own, which may read any table
+}
+
+// mainPipeline is whose tables bronze, silver and gold are; without it they are
+// the first pipeline's.
+const mainPipeline = "sensors"
+
+// Open starts a shell. It fetches DuckDB's extensions when they are missing, and
+// asks nothing of the lake.
+func Open(ctx context.Context, cfg Config) (*Shell, error) {
+	s := &Shell{
+		cfg: cfg, defined: map[string]string{}, absent: map[string]string{},
+		chains: map[string]*chain{}, refs: map[string]int64{},
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Shell) open(ctx context.Context) error {
+	home, err := filepath.Abs(s.cfg.Home)
+	if err != nil {
+		return err
+	}
+	s.guard.home = real(home)
+	for _, p := range s.cfg.Pipelines {
+		if s.main == nil || p.Name == mainPipeline {
+			s.main = p
+		}
+	}
+	s.duck, err = duck.Open(duck.Config{MemoryBytes: s.cfg.Memory, TempDir: filepath.Join(home, "tmp", "query")})
+	if err != nil {
+		return err
+	}
+	if err := s.duck.Extensions(ctx, s.cfg.Extensions, s.cfg.Log); err != nil {
+		return err
+	}
+	if s.console, err = s.duck.Console(ctx, s.cfg.Extensions); err != nil {
+		return err
+	}
+	if s.relay, err = openRelay(s.cfg.S3); err != nil {
+		return smelt.Mark(smelt.ErrStore, err)
+	}
+	return s.console.Exec(ctx,
+		// The surroundings of the process are not to lead DuckDB past the relay.
+		"SET http_proxy = ''", "SET s3_access_key_id = ''", "SET s3_secret_access_key = ''", "SET s3_session_token = ''",
+		// Objects of the lake never change: what is known of one holds.
+		"SET enable_http_metadata_cache = true", "SET validate_external_file_cache = 'NO_VALIDATION'",
+		fmt.Sprintf("CREATE SECRET lake (TYPE s3, KEY_ID %s, SECRET 'none', REGION 'us-east-1', ENDPOINT %s, URL_STYLE 'path', USE_SSL false)",
+			duck.Literal(s.relay.token), duck.Literal(s.relay.addr)),
+		"CREATE SCHEMA bronze", "CREATE SCHEMA silver", "CREATE SCHEMA gold", "CREATE SCHEMA quarantine", "CREATE SCHEMA reference")
+}
+
+// Close ends the shell.
+func (s *Shell) Close() error {
+	var errs []error
+	if s.console != nil {
+		errs = append(errs, s.console.Close())
+	}
+	if s.duck != nil {
+		errs = append(errs, s.duck.Close())
+	}
+	if s.relay != nil {
+		errs = append(errs, s.relay.close())
+	}
+	return errors.Join(errs...)
+}
+
+// Run runs a statement over the newest snapshots, and interrupts it when ctx
+// ends. With asJSON the result's cells are JSON. The result must be closed
+// before the next statement.
+func (s *Shell) Run(ctx context.Context, statement Statement, asJSON bool) (*duck.Result, error) {
+	if err := s.guard.check(statement); err != nil {
+		return nil, err
+	}
+	if err := s.refresh(ctx, statement.Text); err != nil {
+		return nil, err
+	}
+	result, err := s.console.Run(ctx, statement.Text, asJSON)
+	trouble := s.relay.trouble()
+	if err != nil {
+		return nil, s.explain(err, trouble)
+	}
+	if len(statement.tokens) > 0 && statement.tokens[0].is("CREATE") {
+		s.own = true
+	}
+	return result, nil
+}
+
+// explain adds to DuckDB's complaint what it cannot know.
+func (s *Shell) explain(err, trouble error) error {
+	if trouble != nil {
+		return smelt.Mark(smelt.ErrStore, fmt.Errorf("S3 at %s: %w", s.cfg.S3.Endpoint, trouble))
+	}
+	if !duck.Missing(err) {
+		return err
+	}
+	for view, name := range s.absent {
+		last := view[strings.LastIndexByte(view, '.')+1:]
+		if strings.Contains(err.Error(), "name "+last+" does") || strings.Contains(err.Error(), `name "`+last+`" does`) {
+			return fmt.Errorf("%s has no data yet: the pipeline makes it when it runs (%w)", name, err)
+		}
+	}
+	return err
+}
