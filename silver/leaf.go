@@ -29,9 +29,13 @@ const (
 	intPattern  = `-?[0-9]+`
 )
 
-// epochUnits gives, for the unit of an epoch, how many there are in a second.
-func epochUnits(unit string) int64 {
-	return map[string]int64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit]
+// epochs gives, for the unit of an epoch, how many microseconds it is, and the
+// zeros that make it of seconds.
+var epochs = map[string]struct{ micros, zeros string }{
+	"s":  {"1000000", ""},
+	"ms": {"1000", "000"},
+	"us": {"1", "000000"},
+	"ns": {"0.001", "000000000"},
 }
 
 // present is the condition that a leaf is there: an explicit null is not.
@@ -79,14 +83,13 @@ func valueOf(t smelt.Type, leaf string, depth int) string {
 }
 
 // epochOf writes the time of a number of units since 1970, between the years
-// 1 and 9999; fractions are cut to microseconds.
+// 1 and 9999; fractions are cut to microseconds. All of it is exact: decimals
+// are multiplied, never divided, which would make doubles of them.
 func epochOf(unit, text string) string {
-	number := fmt.Sprintf("TRY_CAST(%s AS DECIMAL(29,9))", text)
-	micros := fmt.Sprintf("floor(%s * 1000000 / %d)", number, epochUnits(unit))
 	const year1, year9999 = -62135596800, 253402300799 // seconds
-	per := epochUnits(unit)
-	return fmt.Sprintf("CASE WHEN %s BETWEEN %d AND %d THEN make_timestamp(%s::BIGINT)::TIMESTAMPTZ END",
-		number, year1*per, year9999*per, micros)
+	number, u := fmt.Sprintf("TRY_CAST(%s AS DECIMAL(30,9))", text), epochs[unit]
+	return fmt.Sprintf("CASE WHEN %s BETWEEN %d%s AND %d%s THEN make_timestamp(floor(%s * %s)::BIGINT)::TIMESTAMPTZ END",
+		number, year1, u.zeros, year9999, u.zeros, number, u.micros)
 }
 
 func listOf(t smelt.Type, leaf string, depth int) string {
