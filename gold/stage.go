@@ -135,8 +135,18 @@ func (s *Stage) refresh(ctx context.Context) (int64, error) {
 	return s.compute(ctx, j, touched)
 }
 
-// plan loads both tables. ok is false when gold is up to date.
+// plan loads both tables. ok is false when gold is up to date. Gold comes first:
+// so silver is at least as new as the snapshot that gold records, and a refresh
+// that was held up never takes gold back to an older one.
 func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
+	j.gold, err = s.Area.Lake.Load(ctx, s.Name())
+	if errors.Is(err, smelt.ErrNotFound) {
+		j.gold, err = nil, nil
+	}
+	if err != nil {
+		return j, false, err
+	}
+	isNew := j.gold == nil
 	j.silver, err = s.Area.Lake.Load(ctx, "silver."+s.Pipeline.Name)
 	if errors.Is(err, smelt.ErrNotFound) {
 		return j, false, nil
@@ -158,6 +168,8 @@ func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
 		return j, false, err
 	}
 	switch {
+	case recorded && isNew: // another process was first, and may have seen a newer silver
+		return j, false, nil
 	case !recorded:
 		j.all = "it is new"
 	case j.before.Model != Digest(s.Model):
@@ -166,7 +178,8 @@ func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
 	return j, j.all != "" || j.before.SilverSnapshot != j.snapshot.ID, nil
 }
 
-// open binds the model to silver's columns, and loads or makes the gold table.
+// open binds the model to silver's columns, and makes the gold table when there
+// is none.
 func (s *Stage) open(ctx context.Context, j *job) error {
 	file := s.Pipeline.Name + "/" + s.Model.Name + ".sql"
 	if err := s.show(ctx, j.silver.Columns(), nil, "false"); err != nil {
@@ -177,8 +190,7 @@ func (s *Stage) open(ctx context.Context, j *job) error {
 		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s: %w", file, err))
 	}
 	j.columns = columns
-	j.gold, err = s.Area.Lake.Load(ctx, s.Name())
-	if errors.Is(err, smelt.ErrNotFound) {
+	if j.gold == nil {
 		j.gold, err = s.Area.Lake.Create(ctx, s.Name(), table.Definition{
 			Columns: columns, Partition: []smelt.PartitionField{{Transform: "day", Column: s.Model.Column}},
 		})
@@ -243,9 +255,12 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 	if !j.source.Newest.IsZero() {
 		next.Watermark = j.source.Newest.Add(-s.Pipeline.Events.Watermark)
 	}
-	change, staged, err := s.replace(ctx, j, touched, dir, now)
-	if err != nil {
-		return 0, errors.Join(err, s.Area.Discard(ctx, staged))
+	var change table.Change
+	var staged []staging.Staged
+	if j.all != "" || len(touched) > 0 { // else the record alone is brought up
+		if change, staged, err = s.replace(ctx, j, touched, dir, now); err != nil {
+			return 0, errors.Join(err, s.Area.Discard(ctx, staged))
+		}
 	}
 	if err := ledger.Write(&change, next); err != nil {
 		return 0, err
