@@ -79,9 +79,11 @@ func (a Area) Keep(staged []Staged) error {
 // Discard deletes files whose commit has been refused for certain. One whose
 // outcome is unknown must never be discarded: it may be live.
 func (a Area) Discard(ctx context.Context, staged []Staged) error {
-	keys := make([]string, len(staged))
-	for i, s := range staged {
-		keys[i] = s.File.Key
+	var keys []string
+	for _, s := range staged {
+		if s.File.Key != "" { // it was not uploaded
+			keys = append(keys, s.File.Key)
+		}
 	}
 	if len(keys) == 0 {
 		return nil
