@@ -55,13 +55,36 @@ func (l *Lake) List(ctx context.Context) ([]string, error) {
 
 // Load returns a table as it is now, or fails with smelt.ErrNotFound.
 func (l *Lake) Load(ctx context.Context, name string) (*Table, error) {
+	location, err := l.current(ctx, name)
+	for err == nil {
+		var t *Table
+		if t, err = l.at(ctx, name, location); !errors.Is(err, smelt.ErrNotFound) {
+			return t, err
+		}
+		// Commits delete metadata files that are long past: is this one, by now?
+		was := location
+		if location, err = l.current(ctx, name); err == nil && location == was {
+			// Not to be taken for a table that is not there.
+			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("load table %s: the catalog says %s, but the store has no such object", name, location))
+		}
+	}
+	return nil, err
+}
+
+// current asks the catalog where a table's metadata file is.
+func (l *Lake) current(ctx context.Context, name string) (string, error) {
 	location, err := l.catalog.Current(ctx, name)
-	if errors.Is(err, smelt.ErrNotFound) {
-		return nil, fmt.Errorf("load table %s: %w", name, err)
+	if err != nil && !errors.Is(err, smelt.ErrNotFound) {
+		err = smelt.Mark(smelt.ErrDatabase, err)
 	}
 	if err != nil {
-		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("load table %s: %w", name, err))
+		return "", fmt.Errorf("load table %s: %w", name, err)
 	}
+	return location, nil
+}
+
+// at reads the table whose metadata file is at a location.
+func (l *Lake) at(ctx context.Context, name, location string) (*Table, error) {
 	l.mu.Lock()
 	last := l.last[name]
 	l.mu.Unlock()
@@ -69,9 +92,6 @@ func (l *Lake) Load(ctx context.Context, name string) (*Table, error) {
 		return last, nil
 	}
 	t, err := ice.NewFromLocation(ctx, strings.Split(name, "."), location, l.fs, l.committer(name))
-	if errors.Is(err, smelt.ErrNotFound) { // not to be taken for a table that is not there
-		return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("load table %s: the catalog says %s, but the store has no such object", name, location))
-	}
 	if err != nil {
 		return nil, fmt.Errorf("load table %s: %w", name, err)
 	}
