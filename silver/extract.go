@@ -9,14 +9,14 @@ import (
 	"smelt/internal/duck"
 )
 
-// extractor turns bronze files into rows of the declared types, by two paths
-// that give the same rows:
+// extractor turns bronze files into rows of the declared types, with what is
+// wrong with them, by two paths that give the same rows:
 //
-// The fast path lets DuckDB parse the whole line into a struct of leaves. It
-// takes only files in which every record is a tombstone or fits. The careful
-// path cuts each value out of its line and looks at it leaf by leaf; it also
-// says what is wrong, with the raw value. A file in which anything looks odd is
-// read again by the careful path, as a whole.
+// The fast path lets DuckDB parse whole lines into structs of leaves. It cannot
+// take a file that has a value which is no object, or a field twice.
+//
+// The careful path takes any file that bronze has written: it cuts the leaves
+// out of each line one by one, which costs a few times as much.
 type extractor struct {
 	session   *duck.Session
 	name      string // of the pipeline
@@ -25,99 +25,56 @@ type extractor struct {
 	carefully bool // take the careful path for every file
 }
 
-// The columns that both paths give beside the declared ones.
-const lineage = "_partition_id INTEGER, _partition_offset BIGINT, _timestamp TIMESTAMPTZ, _key VARCHAR, _headers JSON, __file VARCHAR, __tombstone BOOLEAN"
+// lineage are the columns of work.records beside the declared ones.
+const lineage = "_partition_id INTEGER, _partition_offset BIGINT, _timestamp TIMESTAMPTZ, _key VARCHAR, _headers JSON, " +
+	"__tombstone BOOLEAN, __reason VARCHAR, __field VARCHAR, __raw VARCHAR, __detail VARCHAR"
 
-// prepare makes the tables that extract fills, and the view bronze.<pipeline>
-// over them, which is what silver.sql reads.
+// prepare makes the table that extract fills, and the view bronze.<pipeline>
+// over it, which is what silver.sql reads.
 func (e *extractor) prepare(ctx context.Context) error {
-	columns := e.declarations()
-	visible := e.names() + ", _partition_id, _partition_offset, _timestamp, _key, _headers"
 	return e.session.Exec(ctx,
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.fast (%s, %s, __odd BOOLEAN)", columns, lineage),
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.careful (%s, %s, __reason VARCHAR, __field VARCHAR, __raw VARCHAR, __detail VARCHAR)", columns, lineage),
+		fmt.Sprintf("CREATE OR REPLACE TABLE work.records (%s, %s)", e.declarations(), lineage),
 		fmt.Sprintf(`CREATE OR REPLACE VIEW bronze.%s AS
-			SELECT %s FROM work.fast WHERE NOT __tombstone
-			UNION ALL
-			SELECT %s FROM work.careful WHERE NOT __tombstone AND __reason IS NULL`, duck.Quote(e.name), visible, visible))
+			SELECT %s, _partition_id, _partition_offset, _timestamp, _key, _headers
+			FROM work.records WHERE NOT __tombstone AND __reason IS NULL`, duck.Quote(e.name), e.names()))
 }
 
-// extract fills work.fast and work.careful from local files.
+// extract fills work.records from local files.
 func (e *extractor) extract(ctx context.Context, files []string) error {
-	if err := e.session.Exec(ctx, "TRUNCATE work.fast", "TRUNCATE work.careful"); err != nil {
+	if err := e.session.Exec(ctx, "TRUNCATE work.records"); err != nil {
 		return err
 	}
-	odd := files
 	if !e.carefully {
-		if err := e.fast(ctx, files); err != nil {
-			return err
-		}
 		var err error
-		if odd, err = e.session.Strings(ctx, "SELECT DISTINCT __file FROM work.fast WHERE __odd ORDER BY 1"); err != nil {
+		if files, err = e.fast(ctx, files); err != nil {
 			return err
 		}
-		unread, err := e.unread(ctx, files)
-		if err != nil {
-			return err
-		}
-		odd = append(odd, unread...)
 	}
-	if len(odd) == 0 {
+	if len(files) == 0 {
 		return nil
 	}
-	err := e.session.Exec(ctx, "DELETE FROM work.fast WHERE list_contains("+duck.List(odd)+", __file)")
-	if err != nil {
-		return err
-	}
-	return e.careful(ctx, odd)
+	return e.session.Exec(ctx, "INSERT INTO work.records BY NAME "+e.carefulQuery(files))
 }
 
-// fast reads files at once; when DuckDB cannot take one of them it halves the
-// list until it has found which, and leaves those out.
-func (e *extractor) fast(ctx context.Context, files []string) error {
-	err := e.session.Exec(ctx, "INSERT INTO work.fast BY NAME "+e.fastQuery(files))
-	if err == nil || !duck.Malformed(err) {
-		return err
-	}
-	if len(files) == 1 {
-		return nil
+// fast takes files at once; when DuckDB cannot take one of them it halves the
+// list until it has found which, and returns those.
+func (e *extractor) fast(ctx context.Context, files []string) (refused []string, err error) {
+	err = e.session.Exec(ctx, "INSERT INTO work.records BY NAME "+e.fastQuery(files))
+	switch {
+	case err == nil:
+		return nil, nil
+	case !duck.Malformed(err):
+		return nil, err
+	case len(files) == 1:
+		return files, nil
 	}
 	half := len(files) / 2
-	if err := e.fast(ctx, files[:half]); err != nil {
-		return err
+	first, err := e.fast(ctx, files[:half])
+	if err != nil {
+		return nil, err
 	}
-	return e.fast(ctx, files[half:])
-}
-
-// unread lists the files of which the fast path has no row. Bronze has no
-// empty objects, so each of them is one that it could not take.
-func (e *extractor) unread(ctx context.Context, files []string) ([]string, error) {
-	return e.session.Strings(ctx, "SELECT unnest("+duck.List(files)+") AS f EXCEPT SELECT __file FROM work.fast ORDER BY 1")
-}
-
-func (e *extractor) careful(ctx context.Context, files []string) error {
-	return e.session.Exec(ctx, "INSERT INTO work.careful BY NAME "+e.carefulQuery(files))
-}
-
-// raws puts into work.raws the raw values of the records that a table with
-// their lineage names, from the files that hold them.
-func (e *extractor) raws(ctx context.Context, table string) error {
-	if err := e.session.Exec(ctx, "CREATE OR REPLACE TABLE work.raws (_partition_id INTEGER, _partition_offset BIGINT, raw VARCHAR)"); err != nil {
-		return err
-	}
-	files, err := e.session.Strings(ctx, `SELECT DISTINCT __file FROM (
-		SELECT __file, _partition_id, _partition_offset FROM work.fast
-		UNION ALL SELECT __file, _partition_id, _partition_offset FROM work.careful)
-		SEMI JOIN `+table+` USING (_partition_id, _partition_offset) ORDER BY 1`)
-	if err != nil || len(files) == 0 {
-		return err
-	}
-	return e.session.Exec(ctx, fmt.Sprintf(`INSERT INTO work.raws
-		SELECT _partition_id, _partition_offset, line[instr(line, ',"value":') + 9 : -2]
-		FROM (
-			SELECT json_extract(json, '/partition')::INTEGER AS _partition_id, json_extract(json, '/offset')::BIGINT AS _partition_offset, json::VARCHAR AS line
-			FROM read_ndjson_objects(%s, maximum_object_size = %d)
-		) SEMI JOIN %s USING (_partition_id, _partition_offset)`, duck.List(files), e.maxLine, table))
+	second, err := e.fast(ctx, files[half:])
+	return append(first, second...), err
 }
 
 func (e *extractor) fastQuery(files []string) string {
@@ -127,70 +84,53 @@ func (e *extractor) fastQuery(files []string) string {
 		fields[i] = duck.Quote(c.Name) + " JSON"
 		leaves[i] = "value." + duck.Quote(c.Name) + " AS " + leafName(i)
 	}
-	return fmt.Sprintf(`
-		SELECT %s, _partition_id, _partition_offset, _timestamp, _key, _headers, __file, __tombstone,
-			NOT __tombstone AND (__no_value OR %s OR %s) AS __odd
-		FROM (
-			SELECT *, %s
-			FROM (
-				SELECT partition AS _partition_id, "offset" AS _partition_offset, make_timestamp("timestamp" * 1000)::TIMESTAMPTZ AS _timestamp,
-					coalesce("key", key_base64) AS _key, headers AS _headers, filename AS __file,
-					coalesce(tombstone, false) AS __tombstone, value IS NULL AS __no_value, %s
-				FROM read_json(%s, format = 'newline_delimited', filename = true, maximum_object_size = %d,
-					columns = {partition: 'INTEGER', "offset": 'BIGINT', "timestamp": 'BIGINT', "key": 'VARCHAR', key_base64: 'VARCHAR',
-						headers: 'JSON', tombstone: 'BOOLEAN', value: %s})
-			)
-		)`,
-		e.outputs(), strings.Join(e.faults(), " OR "), e.outOfBounds(), strings.Join(e.values(), ", "),
+	lines := fmt.Sprintf(`SELECT partition AS _partition_id, "offset" AS _partition_offset,
+			make_timestamp("timestamp" * 1000)::TIMESTAMPTZ AS _timestamp,
+			coalesce("key", key_base64) AS _key, headers AS _headers,
+			coalesce(tombstone, false) AS __tombstone, oversize AS __oversize,
+			coalesce(raw, raw_base64) AS __raw, raw_base64 IS NOT NULL AS __base64,
+			value IS NOT NULL AS __object, %s
+		FROM read_json(%s, format = 'newline_delimited', maximum_object_size = %d, columns = {
+			partition: 'INTEGER', "offset": 'BIGINT', "timestamp": 'BIGINT', "key": 'VARCHAR', key_base64: 'VARCHAR',
+			headers: 'JSON', tombstone: 'BOOLEAN', oversize: 'JSON', raw: 'VARCHAR', raw_base64: 'VARCHAR', value: %s})`,
 		strings.Join(leaves, ", "), duck.List(files), e.maxLine, duck.Literal("STRUCT("+strings.Join(fields, ", ")+")"))
+	return e.judge(lines)
 }
 
+// envelope are the members of a line that the careful path cuts out, in the
+// order of their numbers there.
+var envelope = []string{"partition", "offset", "timestamp", "key", "key_base64", "headers", "tombstone", "oversize", "raw", "raw_base64"}
+
 func (e *extractor) carefulQuery(files []string) string {
-	paths := make([]string, len(e.events.Columns))
-	leaves := make([]string, len(e.events.Columns))
-	for i, c := range e.events.Columns {
-		paths[i] = pointer(c.Name)
-		leaves[i] = fmt.Sprintf("__leaves[%d] AS %s", i+1, leafName(i))
+	var paths, leaves []string
+	for _, name := range envelope {
+		paths = append(paths, pointer(name))
 	}
-	// The first `,"value":` of a line is the event's, and the event is the
-	// line's last member: bronze writes lines so that its bytes can be cut out.
-	return fmt.Sprintf(`
-		SELECT %s, _partition_id, _partition_offset, _timestamp, _key, _headers, __file, __tombstone,
-			__fault.reason AS __reason, __fault.field AS __field, __raw, __detail
+	for i, c := range e.events.Columns {
+		paths = append(paths, "/value"+pointer(c.Name))
+		leaves = append(leaves, fmt.Sprintf("m[%d] AS %s", len(paths), leafName(i)))
+	}
+	// The first `,"value":` of a line is the event's: see bronze.AppendLine.
+	lines := fmt.Sprintf(`SELECT m[1]::INTEGER AS _partition_id, m[2]::BIGINT AS _partition_offset,
+			make_timestamp(m[3]::BIGINT * 1000)::TIMESTAMPTZ AS _timestamp,
+			coalesce(m[4]->>'$', m[5]->>'$') AS _key, m[6] AS _headers,
+			m[7] IS NOT NULL AS __tombstone, m[8] AS __oversize,
+			coalesce(m[9]->>'$', m[10]->>'$') AS __raw, m[10] IS NOT NULL AS __base64,
+			__object, %s
 		FROM (
-			SELECT *, %s AS __fault
-			FROM (
-				SELECT *, %s
-				FROM (
-					SELECT *, %s
-					FROM (
-						SELECT *, CASE WHEN __object THEN json_extract(__body, %s) END AS __leaves
-						FROM (
-							SELECT *, coalesce(json_type(__body) = 'OBJECT', false) AS __object
-							FROM (
-								SELECT filename AS __file,
-									json_extract(line, '/partition')::INTEGER AS _partition_id,
-									json_extract(line, '/offset')::BIGINT AS _partition_offset,
-									make_timestamp(json_extract(line, '/timestamp')::BIGINT * 1000)::TIMESTAMPTZ AS _timestamp,
-									coalesce(json_extract_string(line, '/key'), json_extract_string(line, '/key_base64')) AS _key,
-									json_extract(line, '/headers') AS _headers,
-									coalesce(json_extract(line, '/tombstone')::BOOLEAN, false) AS __tombstone,
-									json_extract(line, '/oversize') AS __oversize,
-									CASE WHEN __at > 0 THEN line[__at + 9 : -2] END AS __body,
-									CASE WHEN json_exists(line, '/raw_base64') THEN 'base64' ELSE __oversize::VARCHAR END AS __detail,
-									coalesce(__body, json_extract_string(line, '/raw'), json_extract_string(line, '/raw_base64')) AS __raw
-								FROM (
-									SELECT filename, json::VARCHAR AS line, instr(json::VARCHAR, ',"value":') AS __at
-									FROM read_ndjson_objects(%s, filename = true, maximum_object_size = %d)
-								)
-							)
-						)
-					)
-				)
-			)
-		)`,
-		e.outputs(), e.faultCase(), strings.Join(e.values(), ", "), strings.Join(leaves, ", "),
-		duck.List(paths), duck.List(files), e.maxLine)
+			SELECT json_extract(line, %s) AS m, starts_with(ltrim(line[instr(line, ',"value":') + 9 :]), '{') AS __object
+			FROM (SELECT json::VARCHAR AS line FROM read_ndjson_objects(%s, maximum_object_size = %d))
+		)`, strings.Join(leaves, ", "), duck.List(paths), duck.List(files), e.maxLine)
+	return e.judge(lines)
+}
+
+// judge gives the leaves of lines their types, and says what is wrong.
+func (e *extractor) judge(lines string) string {
+	return fmt.Sprintf(`SELECT %s, _partition_id, _partition_offset, _timestamp, _key, _headers, __tombstone,
+			__fault.reason AS __reason, __fault.field AS __field, __raw,
+			CASE WHEN __base64 THEN 'base64' ELSE __oversize::VARCHAR END AS __detail
+		FROM (SELECT *, %s AS __fault FROM (SELECT *, %s FROM (%s)))`,
+		e.outputs(), e.faultCase(), strings.Join(e.values(), ", "), lines)
 }
 
 // faultCase gives the first thing that is wrong with a record, as a struct of
@@ -202,7 +142,7 @@ func (e *extractor) faultCase() string {
 	whens := []string{
 		"WHEN __tombstone THEN NULL",
 		"WHEN __oversize IS NOT NULL THEN " + fault(duck.Literal(ReasonTooLarge), "NULL::VARCHAR"),
-		"WHEN __body IS NULL THEN " + fault(duck.Literal(ReasonNotJSON), "NULL::VARCHAR"),
+		"WHEN __raw IS NOT NULL THEN " + fault(duck.Literal(ReasonNotJSON), "NULL::VARCHAR"),
 		"WHEN NOT __object THEN " + fault(duck.Literal(ReasonNotObject), "NULL::VARCHAR"),
 	}
 	for i, condition := range e.faults() {

@@ -16,7 +16,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"time"
 
@@ -267,14 +266,14 @@ func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, 
 }
 
 // download fetches bronze objects into a folder, side by side.
-func (s *Stage) download(ctx context.Context, refs []bronze.Ref, dir string) (files []string, metas []bronze.Meta, err error) {
-	files, metas = make([]string, len(refs)), make([]bronze.Meta, len(refs))
+func (s *Stage) download(ctx context.Context, refs []bronze.Ref, dir string) (files []localFile, metas []bronze.Meta, err error) {
+	files, metas = make([]localFile, len(refs)), make([]bronze.Meta, len(refs))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(downloads)
 	for i, ref := range refs {
 		g.Go(func() (err error) {
-			files[i] = filepath.Join(dir, fmt.Sprintf("%d-%s", ref.Partition, path.Base(ref.Key)))
-			metas[i], err = s.Bronze.Download(ctx, ref, files[i])
+			files[i] = newLocalFile(dir, ref)
+			metas[i], err = s.Bronze.Download(ctx, ref, files[i].path)
 			return err
 		})
 	}
@@ -282,14 +281,17 @@ func (s *Stage) download(ctx context.Context, refs []bronze.Ref, dir string) (fi
 }
 
 // refine fills work.silver and work.rejects from local bronze files.
-func (s *Stage) refine(ctx context.Context, t *table.Table, files []string, now time.Time) error {
-	if err := s.extract.extract(ctx, files); err != nil {
+func (s *Stage) refine(ctx context.Context, t *table.Table, files []localFile, now time.Time) error {
+	if err := s.extract.extract(ctx, paths(files)); err != nil {
 		return err
 	}
 	if err := s.transform.transform(ctx, s.refs, now); err != nil {
 		return err
 	}
-	if err := s.transform.reject(ctx, s.extract, now); err != nil {
+	if err := s.transform.reject(ctx, now); err != nil {
+		return err
+	}
+	if err := addRaws(ctx, s.session, files); err != nil {
 		return err
 	}
 	if len(s.Pipeline.Silver.Unique) == 0 {

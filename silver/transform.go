@@ -104,7 +104,7 @@ func (t *transformer) bind(ctx context.Context, refs smelt.ReferenceSet) error {
 // load puts the reference tables where silver.sql looks for them.
 func (t *transformer) load(ctx context.Context, refs smelt.ReferenceSet) error {
 	for _, table := range refs.Tables {
-		if err := t.session.Load(ctx, "reference", table.Reference.Name, table.Columns, table.Rows); err != nil {
+		if err := t.session.Load(ctx, "reference", table.Reference.Name, table.Columns, duck.Rows(table.Rows)); err != nil {
 			return fmt.Errorf("reference %s: %w", table.Reference.Name, err)
 		}
 	}
@@ -202,7 +202,7 @@ func (t *transformer) account(ctx context.Context, bronze string) error {
 
 // reject gathers in work.rejects what does not go into silver, and takes it
 // out of work.silver.
-func (t *transformer) reject(ctx context.Context, x *extractor, now time.Time) error {
+func (t *transformer) reject(ctx context.Context, now time.Time) error {
 	whens, fields := "", ""
 	for i, e := range t.expect {
 		whens += fmt.Sprintf(" WHEN %d THEN %s", i, duck.Literal(e.Name))
@@ -210,28 +210,20 @@ func (t *transformer) reject(ctx context.Context, x *extractor, now time.Time) e
 	}
 	reason, field := "CASE __failed"+whens+" END", "nullif(CASE __failed"+fields+" END, '')"
 	at := timestamp(now) + " AS quarantined_at"
-	err := t.session.Exec(ctx,
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.failing AS
-			SELECT _partition_id, _partition_offset, (%s)::VARCHAR AS reason, (%s)::VARCHAR AS field FROM work.silver WHERE __failed IS NOT NULL
-			UNION ALL
-			SELECT _partition_id, _partition_offset, '%s', NULL FROM work.filtered`, reason, field, ReasonFiltered),
-		"DELETE FROM work.silver WHERE __failed IS NOT NULL",
+	return t.session.Exec(ctx,
 		`CREATE OR REPLACE TABLE work.rejects AS
 			SELECT _partition_id, _partition_offset, _timestamp, _key, __raw AS raw,
 				CASE __reason WHEN '`+ReasonTooLarge+`' THEN 'bronze' ELSE 'silver' END AS stage,
 				__reason AS reason, __field AS field, __detail AS detail, `+at+`
-			FROM work.careful WHERE NOT __tombstone AND __reason IS NOT NULL`)
-	if err != nil {
-		return err
-	}
-	if err := x.raws(ctx, "work.failing"); err != nil {
-		return err
-	}
-	return t.session.Exec(ctx, `INSERT INTO work.rejects
-		SELECT _partition_id, _partition_offset, b._timestamp, b._key, r.raw, 'silver', f.reason, f.field, NULL, `+at+`
-		FROM work.failing AS f
-		JOIN bronze.`+duck.Quote(t.pipeline.Name)+` AS b USING (_partition_id, _partition_offset)
-		JOIN work.raws AS r USING (_partition_id, _partition_offset)`)
+			FROM work.records WHERE NOT __tombstone AND __reason IS NOT NULL`,
+		fmt.Sprintf(`INSERT INTO work.rejects
+			SELECT _partition_id, _partition_offset, r._timestamp, r._key, NULL, 'silver', f.reason, f.field, NULL, %s
+			FROM (
+				SELECT _partition_id, _partition_offset, (%s)::VARCHAR AS reason, (%s)::VARCHAR AS field FROM work.silver WHERE __failed IS NOT NULL
+				UNION ALL
+				SELECT _partition_id, _partition_offset, '%s', NULL FROM work.filtered
+			) AS f JOIN work.records AS r USING (_partition_id, _partition_offset)`, at, reason, field, ReasonFiltered),
+		"DELETE FROM work.silver WHERE __failed IS NOT NULL")
 }
 
 // timestamp writes a time as SQL, to the microsecond.

@@ -12,6 +12,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -181,33 +182,62 @@ func (s *Session) Describe(ctx context.Context, query string) ([]smelt.Column, e
 	return columns, wrap(query, rows.Err())
 }
 
-// Load makes the table schema.name and fills it with rows.
-func (s *Session) Load(ctx context.Context, schema, name string, columns []smelt.Column, rows [][]any) error {
-	defs := make([]string, len(columns))
-	for i, c := range columns {
-		defs[i] = Quote(c.Name) + " " + c.Type.String()
-	}
+// Load makes the table schema.name and fills it with rows. A decimal is given as
+// a string.
+func (s *Session) Load(ctx context.Context, schema, name string, columns []smelt.Column, rows iter.Seq2[[]any, error]) error {
 	table := Quote(schema) + "." + Quote(name)
-	err := s.Exec(ctx, "CREATE OR REPLACE TABLE "+table+" ("+strings.Join(defs, ", ")+")")
-	if err != nil || len(rows) == 0 {
+	defs := make([]string, len(columns))
+	var casts []string
+	for i, c := range columns {
+		typ := c.Type.String()
+		if strings.HasPrefix(c.Type.Name, "decimal") { // the appender takes no text for it
+			casts = append(casts, "ALTER TABLE "+table+" ALTER "+Quote(c.Name)+" TYPE "+typ)
+			typ = "VARCHAR"
+		}
+		defs[i] = Quote(c.Name) + " " + typ
+	}
+	if err := s.Exec(ctx, "CREATE OR REPLACE TABLE "+table+" ("+strings.Join(defs, ", ")+")"); err != nil {
 		return err
 	}
-	return s.conn.Raw(func(c any) error {
-		app, err := duckdb.NewAppender(c.(driver.Conn), s.catalog, schema, name)
+	err := s.conn.Raw(func(conn any) error {
+		app, err := duckdb.NewAppender(conn.(driver.Conn), s.catalog, schema, name)
 		if err != nil {
-			return fmt.Errorf("append to %s: %w", table, err)
+			return err
 		}
-		for _, row := range rows {
-			values := make([]driver.Value, len(row))
-			for i, v := range row {
-				values[i] = v
-			}
-			if err := app.AppendRow(values...); err != nil {
-				return errors.Join(fmt.Errorf("append to %s: %w", table, err), app.Close())
-			}
-		}
-		return app.Close()
+		return errors.Join(appendRows(app, rows), app.Close())
 	})
+	if err != nil {
+		return fmt.Errorf("load %s: %w", table, err)
+	}
+	return s.Exec(ctx, casts...)
+}
+
+func appendRows(app *duckdb.Appender, rows iter.Seq2[[]any, error]) error {
+	var values []driver.Value
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		values = values[:0]
+		for _, v := range row {
+			values = append(values, v)
+		}
+		if err := app.AppendRow(values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rows gives rows that are in memory one after the other.
+func Rows(rows [][]any) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		for _, r := range rows {
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
 }
 
 // wrap adds the head of a failed statement to its error.

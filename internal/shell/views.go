@@ -166,7 +166,7 @@ func (s *Shell) refreshReferences(ctx context.Context, p *smelt.Pipeline) error 
 		return err
 	}
 	for _, t := range set.Tables {
-		if err := s.console.Load(ctx, "reference", t.Reference.Name, t.Columns, t.Rows); err != nil {
+		if err := s.console.Load(ctx, "reference", t.Reference.Name, t.Columns, duck.Rows(t.Rows)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,72 @@
+package bronze
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Values reads a downloaded object and calls yield with the raw event of each
+// record whose offset is wanted and whose line embeds one. The bytes are valid
+// until yield returns.
+func Values(path string, wanted map[int64]bool, yield func(offset int64, raw []byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	codec := Zstd
+	if strings.HasSuffix(path, suffixGzip) {
+		codec = Gzip
+	}
+	plain, err := newDecoder(file, codec)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	defer plain.Close()
+	buffer := bufio.NewReaderSize(plain, lineBuffer)
+	for left := len(wanted); left > 0; {
+		line, err := readLine(buffer)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		offset, err := lineOffset(line)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		if !wanted[offset] {
+			continue
+		}
+		left--
+		if raw, ok := RawValue(line); ok {
+			if err := yield(offset, raw); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// offsetMember precedes the offset, which is a line's second member.
+const offsetMember = `,"offset":`
+
+// lineOffset reads the offset of a line without parsing the rest.
+func lineOffset(line []byte) (int64, error) {
+	i := bytes.Index(line, []byte(offsetMember))
+	if i < 0 {
+		return 0, fmt.Errorf("a line without an offset: %.80q", line)
+	}
+	digits := line[i+len(offsetMember):]
+	end := bytes.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(digits)
+	}
+	return strconv.ParseInt(string(digits[:end]), 10, 64)
+}
