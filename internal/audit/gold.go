@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -70,7 +71,7 @@ func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
 		return err
 	}
 	var silverRows int64
-	for _, p := range cut(source, r.pipeline.Events.Time, g.model.Window, goldBytes) {
+	for _, p := range cut(source, r.pipeline.Events.Time, g.model.Window, cmp.Or(r.goldBytes, goldBytes)) {
 		n, err := c.part(ctx, p, mine)
 		if err != nil {
 			return err

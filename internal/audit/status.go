@@ -46,7 +46,7 @@ type StageStatus struct {
 	Table      string            `json:"table"`
 	Partitions []PartitionStatus `json:"partitions"`  // null for gold
 	LagRecords *int64            `json:"lag_records"` // not through yet; for bronze offsets, for gold silver rows
-	LagSeconds *float64          `json:"lag_seconds"` // age of the oldest of them; for bronze, at most that
+	LagSeconds *float64          `json:"lag_seconds"` // age of the oldest of them; for bronze, since when nothing was taken from their partition: it is no older
 	Rows       *int64            `json:"rows"`
 	Snapshots  *int              `json:"snapshots"`    // null for bronze
 	Behind     *int              `json:"behind"`       // for gold: silver snapshots since the one that it was computed from
@@ -163,12 +163,12 @@ func (g *gathering) bronzeStage() StageStatus {
 			at.End = &extent.End
 			if extent.End > at.Position {
 				lag += extent.End - at.Position
+				if has && (written.IsZero() || end.Written.Before(written)) {
+					written = end.Written
+				}
 			}
 		}
 		newest = max(newest, end.MaxTimestamp)
-		if written.IsZero() || has && end.Written.Before(written) {
-			written = end.Written
-		}
 		s.Partitions = append(s.Partitions, at)
 	}
 	if newest > 0 {

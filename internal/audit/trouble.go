@@ -85,7 +85,8 @@ func (g *gathering) sourceTrouble() {
 func (g *gathering) slow() {
 	for _, s := range g.Stages {
 		if s.Table == g.Blame && *s.LagSeconds > slowSeconds {
-			g.say("smelt status --watch", "%s is %s behind: unless that is getting less, the log of smelt run says why.", s.Table, age(*s.LagSeconds))
+			g.say("smelt status --watch", "%d wait for %s, for up to %s: unless that is getting less, the log of smelt run says why.",
+				*s.LagRecords, s.Table, age(*s.LagSeconds))
 		}
 	}
 }

@@ -18,6 +18,8 @@ type Verifier struct {
 	Area      staging.Area
 	Duck      *duck.DB
 	RecordMax int // bytes of the largest record that bronze embeds
+
+	goldBytes int64 // of silver on the local disk at a time while a model is run; goldBytes when zero
 }
 
 // Verdict is a receipt that was recounted, row by row.

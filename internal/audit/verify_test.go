@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -29,6 +30,7 @@ type world struct {
 	line     *line.Line
 	pipeline *smelt.Pipeline
 	duck     *duck.DB
+	from     time.Time // of the first reading that is sent
 }
 
 const declaration = `source: {kafka: readings}
@@ -82,7 +84,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	return &world{lake, l, p, db}
+	return &world{lake, l, p, db, noon}
 }
 
 // noon is when the first reading is.
@@ -92,7 +94,7 @@ var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 // of one that has no place; "-" is a tombstone and "!" no JSON.
 func (w *world) send(partition int32, kinds string) {
 	for i, kind := range kinds {
-		at := noon.Add(time.Duration(i) * time.Minute)
+		at := w.from.Add(time.Duration(i) * time.Minute)
 		r := smelt.Record{Partition: partition, Timestamp: at.UnixMilli()}
 		switch kind {
 		case '-':
@@ -131,7 +133,12 @@ func (w *world) verifier() audit.Verifier {
 
 func (w *world) verify(t *testing.T) audit.Verdict {
 	t.Helper()
-	v, err := w.verifier().Verify(t.Context(), w.pipeline)
+	return w.verifyBy(t, w.verifier())
+}
+
+func (w *world) verifyBy(t *testing.T, by audit.Verifier) audit.Verdict {
+	t.Helper()
+	v, err := by.Verify(t.Context(), w.pipeline)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -539,4 +546,87 @@ func (w *world) emptyCache(t *testing.T) *store.Cache {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// A lake that is compared in parts, a day each, is judged as one that is not.
+func TestVerifyInParts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, day := range []int{0, 1, 5, -400, -24000} { // the last one lies before 1970
+		w.from = noon.AddDate(0, 0, day)
+		w.send(0, "aaz")
+	}
+	w.drain(t)
+	v := w.verifyBy(t, w.verifier().InSmallParts())
+	if got, want := receipt(v.Receipt), "bronze 15 = silver 15 + quarantine 0 ✓  gold 15 ✓"; got != want || v.Err() != nil {
+		t.Errorf("got  %s %+v\nwant %s", got, v.Mismatches, want)
+	}
+	w.rewrite(t, "gold.readings_hourly", "FROM work.t WHERE hour <> (SELECT max(hour) FROM work.t) OR city IS NULL")
+	v = w.verifyBy(t, w.verifier().InSmallParts())
+	if len(v.Mismatches) != 1 || v.Mismatches[0].Count != 1 || !slices.Equal(v.Mismatches[0].Examples, []string{"2026-12-04 12:00:00+00"}) {
+		t.Errorf("got %+v", v.Mismatches)
+	}
+}
+
+// A recount while the line works sees nothing amiss.
+func TestVerifyWhileRunning(t *testing.T) {
+	t.Parallel()
+	const rounds = 12
+	w := healthy(t)
+	stop := make(chan error, 1)
+	go func() {
+		for range rounds {
+			w.send(0, "a!-z")
+			w.send(1, "az")
+			if err := pipetest.Drain(t.Context(), w.line); err != nil {
+				stop <- err
+				return
+			}
+		}
+		stop <- nil
+	}()
+	for {
+		if v := w.verify(t); v.Err() != nil {
+			t.Fatalf("%s: %+v", v.Receipt, v.Mismatches)
+		}
+		select {
+		case err := <-stop:
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := w.verify(t)
+			if got, want := receipt(v.Receipt), fmt.Sprintf("bronze %d = silver %d + quarantine %d + tombstones %d ✓  gold %d ✓",
+				11+6*rounds, 7+4*rounds, 2+rounds, 2+rounds, 7+4*rounds); got != want || v.Err() != nil {
+				t.Errorf("got  %s %+v\nwant %s", got, v.Mismatches, want)
+			}
+			return
+		default:
+		}
+	}
+}
+
+// Whatever a record holds, its line can be counted. (Of a name that is there
+// twice the first one counts, so that record is a reading.)
+func TestVerifyOddRecords(t *testing.T) {
+	t.Parallel()
+	const large = 1 << 20 // bytes
+	w := newWorld(t)
+	values := []string{
+		`{"sensor":"\ud800","value":1,"seen":"2026-11-29T12:00:00Z"}`,
+		`{"sensor":"a","sensor":"b","value":1,"seen":"2026-11-29T12:00:00Z"}`,
+		"\xff\x00", "null", "[1,\n2]", `{"value":1e400}`, "", `"tombstone":true`, `{"offset":99,"partition":7,"tombstone":true}`,
+		strings.Repeat("[", 100) + strings.Repeat("]", 100),
+		`{"sensor":"` + strings.Repeat("x", large) + `"}`,
+		strings.Repeat("\x01", large), // six bytes each in the line
+		strings.Repeat("y", bronze.DefaultRecordMax+1),
+	}
+	for _, v := range values {
+		w.Topic.Append(smelt.Record{Timestamp: noon.UnixMilli(), Key: []byte(`{"offset":3}`), Value: []byte(v), Headers: []smelt.Header{{Name: "offset", Value: []byte("5")}}})
+	}
+	w.send(0, "a")
+	w.drain(t)
+	v := w.verify(t)
+	if got, want := receipt(v.Receipt), fmt.Sprintf("bronze %d = silver 2 + quarantine %d ✓  gold 2 ✓", len(values)+1, len(values)-1); got != want || v.Err() != nil {
+		t.Errorf("got  %s %+v\nwant %s", got, v.Mismatches, want)
+	}
 }
