@@ -1,0 +1,501 @@
+package smelt_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"smelt"
+	"smelt/ingest"
+	"smelt/internal/duck"
+	"smelt/internal/pipetest"
+	"smelt/internal/store"
+	"smelt/internal/table"
+)
+
+const (
+	simPartitions = 3
+	simProcesses  = 3
+	// simTrace is how much of what happened a failure tells.
+	simTrace = 50
+	// simCheck is how many events lie between two checks.
+	simCheck = 200
+)
+
+// workload is a pipeline and how its records are made.
+type workload struct {
+	pipeline *smelt.Pipeline
+	make     func(*maker) made
+	id, at   string // columns of silver
+	number   string
+	enriched bool // silver has the city of a location
+}
+
+// world is everything outside of the processes. It lives in a bubble of
+// testing/synctest, where a call of a process to the outside waits at the gate:
+// once every goroutine waits, the world draws what happens next. So one thing
+// happens at a time, time passes when the world says so, and a seed tells the
+// whole story.
+type world struct {
+	load  workload
+	rng   *rand.Rand
+	maker *maker
+	check *checker
+	dir   string
+
+	topic      *ingest.Log
+	sent       [simPartitions][]made // by partition, in order
+	end        [simPartitions]int64
+	objects    *store.Memory
+	catalog    *table.MemoryCatalog
+	references *pipetest.References
+	places     []map[string]string // city by sensor, by version
+	locks      *pipetest.Locks
+	duck       *duck.DB
+
+	cacheBytes int64
+	carefully  bool
+	faults     float64 // probability that a call meets one
+
+	processes []*process
+	lives     int
+	events    int
+	steps     map[string]int
+	trace     []string
+
+	mu      sync.Mutex
+	waiting []*call
+	ended   []ending
+}
+
+// ending is the end of a stage's step.
+type ending struct {
+	p     *process
+	stage string
+	err   error
+}
+
+func (w *world) note(format string, args ...any) {
+	w.trace = append(w.trace, fmt.Sprintf("%5d  ", w.events)+fmt.Sprintf(format, args...))
+	if len(w.trace) > 2*simTrace {
+		w.trace = slices.Clone(w.trace[simTrace:])
+	}
+}
+
+// run lets events happen, checks the promises now and then, and once more when
+// all trouble is over.
+func (w *world) run(events int) error {
+	for w.events < events {
+		if err := w.settle(); err != nil {
+			return err
+		}
+		if err := w.event(); err != nil {
+			return err
+		}
+		if w.events++; w.events%simCheck == 0 {
+			if err := w.check.all(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.heal()
+}
+
+// settle waits until nothing moves, and looks at the steps that have ended.
+func (w *world) settle() error {
+	synctest.Wait()
+	w.mu.Lock()
+	ended := w.ended
+	w.ended = nil
+	w.mu.Unlock()
+	for _, e := range ended {
+		delete(e.p.running, e.stage)
+		w.steps[strings.SplitN(e.stage, ".", 2)[0]]++
+		if e.err != nil {
+			w.note("%s: %s failed: %v", e.p.name, e.stage, e.err)
+			if err := w.excuse(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// excuse says which errors a step may end with: those of the world, and a race
+// that was lost. Others are of smelt's making.
+func (w *world) excuse(e ending) error {
+	switch {
+	case errors.Is(e.err, store.ErrInjected), errors.Is(e.err, table.ErrConflict):
+		return nil
+	case e.p.dead || e.p.stopped && errors.Is(e.err, context.Canceled):
+		return nil
+	case errors.Is(e.err, smelt.ErrNotFound), errors.Is(e.err, context.DeadlineExceeded):
+		return nil // it expired while it was read, or a night passed in the middle of a commit
+	}
+	return fmt.Errorf("%s: step of %s: %w", e.p.name, e.stage, e.err)
+}
+
+// event makes one thing happen.
+func (w *world) event() error {
+	switch n := w.rng.IntN(1000); {
+	case n < 30:
+		w.produce()
+	case n < 130:
+		w.step()
+	case n < 140:
+		w.rebalance()
+	case n < 144:
+		w.crash()
+	case n < 147:
+		w.stop()
+	case n < 165:
+		return w.reopen()
+	case n < 172:
+		w.freeze()
+	case n < 182:
+		w.thaw()
+	case n < 186:
+		w.correct()
+	case n < 189:
+		return w.foreign()
+	case n < 197:
+		w.expire()
+	case n < 215:
+		w.pass()
+	default:
+		if !w.release(w.faults) {
+			w.pass()
+		}
+	}
+	return nil
+}
+
+func (w *world) produce() {
+	partition := int32(w.rng.IntN(simPartitions))
+	if w.rng.IntN(6) == 0 {
+		n := int64(1 + w.rng.IntN(5))
+		w.note("a hole of %d in partition %d", n, partition)
+		w.topic.Skip(partition, n)
+		w.end[partition] += n
+	}
+	n := 1 + w.rng.IntN(8)
+	w.note("%d records in partition %d from %d", n, partition, w.end[partition])
+	for range n {
+		m := w.load.make(w.maker)
+		m.Partition, m.Offset = partition, w.end[partition]
+		w.end[partition]++
+		w.sent[partition] = append(w.sent[partition], m)
+		w.topic.Append(m.Record)
+	}
+}
+
+// step begins a step of a stage that is idle.
+func (w *world) step() {
+	p := w.processes[w.rng.IntN(len(w.processes))]
+	stages := p.stages()
+	if p.dead || p.stopped || p.frozen {
+		return
+	}
+	w.begin(p, stages[w.rng.IntN(len(stages))])
+}
+
+func (w *world) begin(p *process, s smelt.Stage) {
+	w.start(p, s.Name(), func() error {
+		_, err := s.Step(p.ctx)
+		return err
+	})
+}
+
+func (w *world) start(p *process, name string, step func() error) {
+	if p.running[name] {
+		return
+	}
+	p.running[name] = true
+	w.note("%s: step %s", p.name, name)
+	go func() {
+		err := step()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ended = append(w.ended, ending{p, name, err})
+	}()
+}
+
+// rebalance gives a partition to a process, or to none. Who had it does not
+// know yet.
+func (w *world) rebalance() {
+	partition, p := int32(w.rng.IntN(simPartitions)), w.processes[w.rng.IntN(len(w.processes))]
+	if p.source == nil || p.dead {
+		return
+	}
+	w.note("partition %d goes to %s", partition, p.name)
+	w.topic.Assign(partition, p.source)
+}
+
+// crash ends a process at once.
+func (w *world) crash() {
+	p := w.processes[w.rng.IntN(len(w.processes))]
+	if !p.dead {
+		w.note("%s crashes", p.name)
+		w.kill(p)
+	}
+}
+
+// kill makes a process dead: whatever of it waits at the gate fails.
+func (w *world) kill(p *process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.dead, p.frozen = true, false
+	w.waiting = slices.DeleteFunc(w.waiting, func(c *call) bool {
+		if c.p == p {
+			c.reply <- verdict{fault: store.Crash}
+		}
+		return c.p == p
+	})
+}
+
+// stop tells a process to stop: bronze puts what it has polled.
+func (w *world) stop() {
+	p := w.processes[w.rng.IntN(len(w.processes))]
+	if p.dead || p.stopped {
+		return
+	}
+	w.note("%s is told to stop", p.name)
+	p.stopped, p.frozen = true, false
+	p.cancel()
+}
+
+// reopen starts again the processes that have ended.
+func (w *world) reopen() error {
+	for i, p := range w.processes {
+		if !p.dead && !p.stopped || len(p.running) > 0 {
+			continue
+		}
+		if err := p.close(); err != nil {
+			return err
+		}
+		w.lives++
+		next, err := w.open(fmt.Sprintf("%c%d", 'A'+i, w.lives), p.dir)
+		if err != nil {
+			return err
+		}
+		w.note("%s starts in place of %s", next.name, p.name)
+		w.processes[i] = next
+	}
+	return nil
+}
+
+// close releases what a process holds; nothing of it may run.
+func (p *process) close() error {
+	p.cancel()
+	return p.line.Close()
+}
+
+// freeze lets none of a process's calls go on, as when a machine is paused.
+func (w *world) freeze() {
+	p := w.processes[w.rng.IntN(len(w.processes))]
+	if !p.dead && !p.stopped && !p.frozen {
+		w.note("%s freezes", p.name)
+		p.frozen = true
+	}
+}
+
+func (w *world) thaw() {
+	p := w.processes[w.rng.IntN(len(w.processes))]
+	if p.frozen {
+		w.note("%s wakes", p.name)
+		p.frozen = false
+	}
+}
+
+// correct changes the place of a sensor, or takes it away.
+func (w *world) correct() {
+	sensors := []string{"hel-001", "nyc-001", "ber-001"}
+	places := map[string]string{}
+	for k, v := range w.places[len(w.places)-1] {
+		places[k] = v
+	}
+	sensor := sensors[w.rng.IntN(len(sensors))]
+	delete(places, sensor)
+	if w.rng.IntN(4) > 0 {
+		places[sensor] = fmt.Sprintf("City %d", len(w.places))
+	}
+	w.note("%s is in %q", sensor, places[sensor])
+	w.locate(places)
+}
+
+func (w *world) locate(places map[string]string) {
+	text := smelt.Type{Name: "varchar"}
+	var rows [][]any
+	for _, sensor := range slices.Sorted(keys(places)) {
+		rows = append(rows, []any{sensor, places[sensor], "Land of " + places[sensor]})
+	}
+	w.places = append(w.places, places)
+	w.references.Set("locations", []smelt.Column{{Name: "sensor_id", Type: text}, {Name: "city", Type: text}, {Name: "country", Type: text}}, rows)
+}
+
+// foreign commits snapshots that change nothing and carry no ledger, as another
+// engine's maintenance does; so many that snapshots are to expire.
+func (w *world) foreign() error {
+	names, err := w.check.lake.List(context.Background())
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	name, n := names[w.rng.IntN(len(names))], 1+w.rng.IntN(60)
+	w.note("another engine commits %d times to %s", n, name)
+	for range n {
+		t, err := w.check.lake.Load(context.Background(), name)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Commit(context.Background(), table.Change{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expire has a process drop old snapshots, also ones that gold is to go on from.
+func (w *world) expire() {
+	p := w.processes[w.rng.IntN(len(w.processes))]
+	if p.dead || p.stopped || p.frozen {
+		return
+	}
+	last, spare := 1+w.rng.IntN(10), w.rng.IntN(2) == 0
+	w.start(p, "expiry", func() error {
+		names, err := p.lake.List(p.ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			policy := table.Retention{Last: last, Grace: time.Nanosecond}
+			if policy.Needed, err = w.needed(p, name, spare); err != nil {
+				return err
+			}
+			if _, err = p.lake.Expire(p.ctx, name, policy); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pass lets time go by: mostly what a flush takes, at times a night.
+func (w *world) pass() {
+	d := simFlush
+	switch w.rng.IntN(100) {
+	case 0:
+		d = 10 * time.Hour
+	case 1, 2, 3, 4:
+		d = time.Minute
+	}
+	time.Sleep(d)
+}
+
+// release lets one call go on, with a fault perhaps. It returns false when none
+// waits.
+func (w *world) release(faults float64) bool {
+	w.mu.Lock()
+	ready := slices.DeleteFunc(slices.Clone(w.waiting), func(c *call) bool { return c.p.frozen })
+	w.mu.Unlock()
+	if len(ready) == 0 {
+		return false
+	}
+	slices.SortStableFunc(ready, func(a, b *call) int { return cmp.Or(cmp.Compare(a.p.name, b.p.name), cmp.Compare(a.op, b.op)) })
+	c := ready[w.rng.IntN(len(ready))]
+	v := verdict{lost: w.rng.IntN(3) == 0}
+	if writes := strings.HasPrefix(c.op, "swap") || strings.HasPrefix(c.op, "put"); writes {
+		faults *= 3 // these are the ones that matter
+	}
+	if w.rng.Float64() < faults {
+		v.fault = []store.Fault{store.FailBefore, store.FailBefore, store.FailAfter, store.FailAfter, store.FailAfter, store.Crash, store.CrashAfter}[w.rng.IntN(7)]
+	}
+	w.note("%s: %s%s", c.p.name, c.op, []string{"", " fails", " is done, the reply is lost", ": crash before", ": crash after"}[v.fault])
+	w.mu.Lock()
+	w.waiting = slices.DeleteFunc(w.waiting, func(o *call) bool { return o == c })
+	w.mu.Unlock()
+	c.reply <- v
+	if v.fault == store.Crash || v.fault == store.CrashAfter {
+		synctest.Wait()
+		w.kill(c.p)
+	}
+	return true
+}
+
+// heal ends all trouble, lets every process do its work, and checks that nothing
+// is missing.
+func (w *world) heal() error {
+	w.note("all trouble ends")
+	for _, p := range w.processes {
+		p.frozen = false
+	}
+	if err := w.quiet(); err != nil {
+		return err
+	}
+	if err := w.reopen(); err != nil {
+		return err
+	}
+	if err := w.check.all(); err != nil {
+		return err
+	}
+	for round := 0; round < 2; round++ {
+		for _, p := range w.processes {
+			for _, s := range append(p.stages(), p.stages()...) {
+				w.begin(p, s)
+				if err := w.quiet(); err != nil {
+					return err
+				}
+			}
+			if p.source != nil && round == 0 {
+				for i := range int32(simPartitions) {
+					w.topic.Assign(i, p.source)
+				}
+			}
+		}
+	}
+	return w.check.complete()
+}
+
+// quiet lets every step that has begun come to its end, without faults.
+func (w *world) quiet() error {
+	for {
+		if err := w.settle(); err != nil {
+			return err
+		}
+		busy := false
+		for _, p := range w.processes {
+			busy = busy || len(p.running) > 0
+		}
+		if !busy {
+			return nil
+		}
+		if !w.release(0) {
+			time.Sleep(simFlush)
+		}
+	}
+}
+
+// close ends every process.
+func (w *world) close() error {
+	var errs []error
+	for _, p := range w.processes {
+		w.kill(p)
+	}
+	for synctest.Wait(); ; synctest.Wait() {
+		_ = w.settle()
+		if !slices.ContainsFunc(w.processes, func(p *process) bool { return len(p.running) > 0 }) {
+			break
+		}
+		time.Sleep(time.Second) // a retry's pause
+	}
+	for _, p := range w.processes {
+		errs = append(errs, p.close())
+	}
+	return errors.Join(append(errs, w.check.close(), w.duck.Close())...)
+}
