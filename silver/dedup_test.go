@@ -86,14 +86,14 @@ func TestDuplicatesDoNotDependOnSteps(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	r := rand.New(rand.NewPCG(seed, 2))
-	records := make([]smelt.Record, 120)
+	records := make([]smelt.Record, 90)
 	for i := range records {
 		records[i] = keyed([]string{`"a"`, `"b"`, `null`}[r.IntN(3)], r.IntN(4000), i)
 	}
 	whole, parts := open(t, once(t), false), open(t, once(t), true)
 	whole.drain(t, records...)
 	for rest := records; len(rest) > 0; {
-		n := min(1+r.IntN(20), len(rest))
+		n := min(5+r.IntN(25), len(rest))
 		parts.drain(t, rest[:n]...)
 		rest = rest[n:]
 	}
