@@ -571,7 +571,7 @@ func TestVerifyInParts(t *testing.T) {
 // A recount while the line works sees nothing amiss.
 func TestVerifyWhileRunning(t *testing.T) {
 	t.Parallel()
-	const rounds = 12
+	const rounds = 5
 	w := healthy(t)
 	stop := make(chan error, 1)
 	go func() {
@@ -609,7 +609,7 @@ func TestVerifyWhileRunning(t *testing.T) {
 // twice the first one counts, so that record is a reading.)
 func TestVerifyOddRecords(t *testing.T) {
 	t.Parallel()
-	const large = 1 << 20 // bytes
+	const large = 256 << 10 // bytes
 	w := newWorld(t)
 	values := []string{
 		`{"sensor":"\ud800","value":1,"seen":"2026-11-29T12:00:00Z"}`,
