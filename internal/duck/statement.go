@@ -102,11 +102,7 @@ func (s *Session) Parse(ctx context.Context, text string) (*Statement, error) {
 	case tree.Error && tree.Type == "not implemented":
 		return nil, &SyntaxError{"this is no plain SELECT: one SELECT must stand here", first}
 	case tree.Error:
-		pos, err := strconv.Atoi(tree.Position)
-		if err != nil {
-			pos = -1
-		}
-		return nil, &SyntaxError{tree.Message, pos}
+		return nil, &SyntaxError{tree.Message, byteOffset(text, tree.Position)}
 	case len(tree.Statements) != 1:
 		return nil, &SyntaxError{"there is no statement: one SELECT must stand here", first}
 	}
@@ -117,6 +113,22 @@ func (s *Session) Parse(ctx context.Context, text string) (*Statement, error) {
 		slices.SortStableFunc(*list, func(a, b Name) int { return a.Position - b.Position })
 	}
 	return &w.Statement, nil
+}
+
+// byteOffset gives the byte offset of the character at a position: the parser
+// counts characters, where the places in its trees are bytes.
+func byteOffset(text, position string) int {
+	n, err := strconv.Atoi(position)
+	if err != nil {
+		return -1
+	}
+	for at := range text {
+		if n == 0 {
+			return at
+		}
+		n--
+	}
+	return len(text)
 }
 
 // Position gives the line and the column, in characters, of a byte offset, both

@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 		{"FROM first", "silver.sql", "FROM bronze.p LEFT JOIN reference.places USING (id) SELECT id, n, ts, city, _partition_id, _partition_offset", ""},
 
 		{"not SQL", "silver.sql", "SELECT id,\n  n at FROM\nWHERE", `p/silver.sql:2:8: syntax error at or near "FROM"`},
-		{"characters, not bytes", "silver.sql", "SELECT 'äöü', FRM x y z", `p/silver.sql:1:18: syntax error at or near "y"`},
+		{"characters, not bytes", "silver.sql", "SELECT 'äöü', FRM x y z", `p/silver.sql:1:21: syntax error at or near "y"`},
 		{"two statements", "silver.sql", goodSilver + "; SELECT ';'", "p/silver.sql:4:3: a second statement: one SELECT must stand here"},
 		{"no SELECT", "silver.sql", "-- no\nDELETE FROM bronze.p", "p/silver.sql:2:1: this is no plain SELECT: one SELECT must stand here"},
 		{"a pivot", "silver.sql", "PIVOT bronze.p ON id USING sum(n)", "p/silver.sql:1:1: this is no plain SELECT: one SELECT must stand here"},
