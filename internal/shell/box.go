@@ -20,8 +20,9 @@ const (
 	// maxCell is the width of the widest column where no terminal bounds it.
 	maxCell = 200
 
-	// minCell is the width that a cut column keeps.
-	minCell = 8
+	// uncut is the width up to which no column is cut to fit the terminal: a
+	// time's. Half a time or number says nothing.
+	uncut = 29
 )
 
 const (
@@ -109,7 +110,7 @@ func (b *box) fit(rows [][]duck.Cell, terminal int) {
 			}
 		}
 		switch {
-		case b.widths[widest] > minCell:
+		case b.widths[widest] > uncut:
 			b.widths[widest]--
 		case len(b.widths) > 1:
 			b.widths = b.widths[:len(b.widths)-1]

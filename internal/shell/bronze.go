@@ -68,12 +68,12 @@ func (s *Shell) extend(ctx context.Context, p *smelt.Pipeline, c *chain, partiti
 	if len(objects) == 0 {
 		return false, nil
 	}
-	paths := make([]string, len(objects))
-	for i, o := range objects {
-		if _, err := bronze.ParseName(o.Key); err != nil {
-			return false, smelt.Mark(smelt.ErrStore, err)
-		}
-		paths[i] = s.cfg.Tables.Path(o.Key)
+	if err := checkNames(objects); err != nil {
+		return false, err
+	}
+	paths, err := s.local.paths(ctx, objects, s.cfg.Tables.Path)
+	if err != nil {
+		return false, err
 	}
 	v := variable(p)
 	err = s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = list_concat(getvariable('%s'), %s)", v, v, duck.List(paths)))

@@ -97,7 +97,7 @@ func (i *session) loop(ctx context.Context) error {
 			return fmt.Errorf("terminal: %w", err)
 		}
 		if i.typed.Len() == 0 && strings.HasPrefix(strings.TrimSpace(text), ".") {
-			_ = i.line.SaveHistory(strings.TrimSpace(text)) // a history that cannot be kept is no reason to stop
+			i.remember(text)
 			if quit := i.command(ctx, strings.Fields(text)); quit {
 				return nil
 			}
@@ -122,13 +122,22 @@ func (i *session) take(ctx context.Context) {
 	if len(statements) == 0 {
 		return
 	}
-	done := strings.TrimSuffix(all, rest)
-	_ = i.line.SaveHistory(strings.Join(strings.Fields(done), " "))
+	i.remember(strings.TrimSuffix(all, rest))
 	for _, statement := range statements {
 		if !i.run(ctx, statement) {
 			return
 		}
 	}
+}
+
+// remember keeps statements in the history, as one line. A history that cannot be
+// kept is no reason to stop.
+func (i *session) remember(statements string) {
+	statements = strings.TrimSpace(statements)
+	if strings.Contains(statements, "\n") && strings.Contains(statements, "--") {
+		return // on one line a comment would take the rest along
+	}
+	_ = i.line.SaveHistory(strings.ReplaceAll(statements, "\n", " "))
 }
 
 // run runs a statement, which an interrupt stops. It says whether that went well.

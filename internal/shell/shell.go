@@ -10,10 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"smelt"
+	"smelt/bronze"
 	"smelt/internal/duck"
 	"smelt/internal/table"
 )
@@ -38,6 +41,7 @@ type Shell struct {
 	duck    *duck.DB
 	console *duck.Console
 	relay   *relay
+	local   *segments
 	guard   guard
 	main    *smelt.Pipeline // whose tables the views bronze, silver and gold show
 	defined map[string]string
@@ -75,10 +79,17 @@ func (s *Shell) open(ctx context.Context) error {
 			s.main = p
 		}
 	}
-	s.duck, err = duck.Open(duck.Config{MemoryBytes: s.cfg.Memory, TempDir: filepath.Join(home, "tmp", "query")})
+	s.duck, err = duck.Open(duck.Config{
+		MemoryBytes: s.cfg.Memory, TempDir: filepath.Join(home, "tmp", "query"), Threads: threads(s.cfg.Memory, s.cfg.RecordMax),
+	})
 	if err != nil {
 		return err
 	}
+	dir, err := s.duck.TempDir()
+	if err != nil {
+		return err
+	}
+	s.local = &segments{store: s.cfg.Store, dir: dir}
 	if err := s.duck.Extensions(ctx, s.cfg.Extensions, s.cfg.Log); err != nil {
 		return err
 	}
@@ -98,6 +109,13 @@ func (s *Shell) open(ctx context.Context) error {
 		"CREATE SCHEMA bronze", "CREATE SCHEMA silver", "CREATE SCHEMA gold", "CREATE SCHEMA quarantine", "CREATE SCHEMA reference")
 }
 
+// threads is how many threads DuckDB may have: each that reads bronze takes a
+// buffer of two of the longest lines, and half of the memory is for those.
+func threads(memory int64, recordMax int) int {
+	buffer := 2 * int64(bronze.MaxLine(recordMax))
+	return int(min(int64(runtime.NumCPU()), max(1, memory/2/buffer)))
+}
+
 // Close ends the shell.
 func (s *Shell) Close() error {
 	var errs []error
@@ -109,6 +127,9 @@ func (s *Shell) Close() error {
 	}
 	if s.relay != nil {
 		errs = append(errs, s.relay.close())
+	}
+	if s.local != nil {
+		errs = append(errs, os.RemoveAll(s.local.dir))
 	}
 	return errors.Join(errs...)
 }

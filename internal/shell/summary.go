@@ -24,7 +24,7 @@ func (s *Shell) greet(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "DuckDB %s over %s: each statement sees the newest snapshots, and none can change them.\n\n",
-		strings.TrimPrefix(version[0], "v"), s.cfg.Tables.Path(""))
+		strings.TrimPrefix(version[0], "v"), strings.TrimSuffix(s.cfg.Tables.Path(""), "/"))
 	if err := s.list(ctx, w); err != nil {
 		return err
 	}

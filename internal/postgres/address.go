@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"smelt"
+)
+
+// Address is a connection string taken apart, for other programs.
+type Address struct {
+	Host     string
+	Port     int
+	Database string
+	User     string
+	Password string
+	TLS      bool // a connection has to be encrypted
+}
+
+// ParseAddress takes a connection string apart; what it leaves out comes from
+// the PG* variables of the environment, as in [Open].
+func ParseAddress(dsn string) (Address, error) {
+	c, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return Address{}, smelt.Mark(smelt.ErrDatabase, errors.New( // the parser's own error quotes the string
+			"the PostgreSQL connection string (SMELT_POSTGRES_DSN) cannot be read: want postgres://USER:PASSWORD@HOST:PORT/DATABASE"))
+	}
+	plain := slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
+	return Address{
+		Host: c.Host, Port: int(c.Port), Database: c.Database, User: c.User, Password: c.Password,
+		TLS: c.TLSConfig != nil && !plain,
+	}, nil
+}
