@@ -31,6 +31,8 @@ type Meta struct {
 	First int64 // the offset of the first record
 	Last  int64 // the offset of the last record
 
+	Longest int64 // line in bytes, which says what a reader's buffer must hold
+
 	// The least and greatest broker timestamp, in milliseconds since 1970;
 	// smelt.NoTimestamp when no record has one.
 	MinTimestamp, MaxTimestamp int64
@@ -48,6 +50,7 @@ const (
 	metaTombstones = "tombstones"
 	metaOversize   = "oversize"
 	metaBytes      = "bytes"
+	metaLongest    = "longest"
 	metaFirst      = "first"
 	metaLast       = "last"
 	metaMin        = "min-timestamp"
@@ -70,6 +73,7 @@ func (m *Meta) add(r *smelt.Record, kind Kind, lineBytes int) {
 	}
 	m.Count++
 	m.Bytes += int64(lineBytes)
+	m.Longest = max(m.Longest, int64(lineBytes))
 	m.Last = r.Offset
 	m.End = r.Offset + 1
 	switch kind {
@@ -110,7 +114,7 @@ func (m *Meta) user(codec Codec) map[string]string {
 
 func (m *Meta) numbers() map[string]*int64 {
 	return map[string]*int64{
-		metaEnd: &m.End, metaFirst: &m.First, metaLast: &m.Last, metaMin: &m.MinTimestamp, metaMax: &m.MaxTimestamp,
+		metaEnd: &m.End, metaFirst: &m.First, metaLast: &m.Last, metaLongest: &m.Longest, metaMin: &m.MinTimestamp, metaMax: &m.MaxTimestamp,
 		metaCount: &m.Count, metaTombstones: &m.Tombstones, metaOversize: &m.Oversize, metaBytes: &m.Bytes,
 		metaChain + metaCount: &m.Chain.Count, metaChain + metaTombstones: &m.Chain.Tombstones,
 		metaChain + metaOversize: &m.Chain.Oversize, metaChain + metaBytes: &m.Chain.Bytes,

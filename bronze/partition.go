@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -113,7 +112,7 @@ func (p *partition) put(ctx context.Context, w *Writer) (Meta, error) {
 			return s.meta, nil
 		}
 		if attempt == putAttempts || !pause(ctx, putPause<<(attempt-1)) {
-			return Meta{}, smelt.Mark(smelt.ErrStore, fmt.Errorf("put %s: %w", key, err))
+			return Meta{}, smelt.Mark(smelt.ErrStore, err)
 		}
 	}
 }

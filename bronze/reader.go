@@ -47,7 +47,7 @@ func (r *Reader) Partitions(ctx context.Context) ([]int32, error) {
 	for after := ""; ; {
 		objects, err := r.store.List(ctx, Prefix(r.pipeline), after, 1)
 		if err != nil {
-			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("list %s: %w", Prefix(r.pipeline), err))
+			return nil, smelt.Mark(smelt.ErrStore, err)
 		}
 		if len(objects) == 0 {
 			slices.Sort(ids)
@@ -96,7 +96,7 @@ func (r *Reader) list(ctx context.Context, partition int32, after string, limit 
 	prefix := PartitionPrefix(r.pipeline, partition)
 	objects, err := r.store.List(ctx, prefix, after, limit)
 	if err != nil {
-		return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("list %s after %s: %w", prefix, after, err))
+		return nil, smelt.Mark(smelt.ErrStore, err)
 	}
 	refs := make([]Ref, len(objects))
 	for i, o := range objects {
@@ -128,7 +128,7 @@ func (r *Reader) Stat(ctx context.Context, ref Ref) (Meta, error) {
 func (r *Reader) stat(ctx context.Context, name Name) (Meta, error) {
 	o, err := r.store.Stat(ctx, name.Key())
 	if err != nil {
-		return Meta{}, smelt.Mark(smelt.ErrStore, fmt.Errorf("stat %s: %w", name.Key(), err))
+		return Meta{}, smelt.Mark(smelt.ErrStore, err)
 	}
 	m, err := metaOf(name, o)
 	return m, smelt.Mark(smelt.ErrStore, err)
@@ -181,7 +181,7 @@ func (r *Reader) Download(ctx context.Context, ref Ref, path string) (m Meta, er
 func (r *Reader) get(ctx context.Context, ref Ref) (io.ReadCloser, Meta, error) {
 	body, o, err := r.store.Get(ctx, ref.Key)
 	if err != nil {
-		return nil, Meta{}, smelt.Mark(smelt.ErrStore, fmt.Errorf("get %s: %w", ref.Key, err))
+		return nil, Meta{}, smelt.Mark(smelt.ErrStore, err)
 	}
 	m, err := metaOf(ref.Name, o)
 	if err == nil {

@@ -180,7 +180,7 @@ func putObject(t *testing.T, lake smelt.Store, start, end int64) {
 	for _, name := range []string{"tombstones", "oversize", "bytes", "min-timestamp", "max-timestamp", "chain-count", "chain-tombstones", "chain-oversize", "chain-bytes"} {
 		meta[name] = "0"
 	}
-	maps.Copy(meta, map[string]string{"count": "1", "end": fmt.Sprint(end), "first": fmt.Sprint(start), "last": fmt.Sprint(end - 1)})
+	maps.Copy(meta, map[string]string{"count": "1", "longest": "1", "end": fmt.Sprint(end), "first": fmt.Sprint(start), "last": fmt.Sprint(end - 1)})
 	key := bronze.Name{Pipeline: "p", Start: start, Codec: bronze.Zstd}.Key()
 	if err := lake.Put(t.Context(), key, bytes.NewReader(nil), smelt.PutOptions{IfAbsent: true, Meta: meta}); err != nil {
 		t.Fatal(err)

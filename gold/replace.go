@@ -52,7 +52,7 @@ func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir str
 }
 
 // recompute fills work.fresh with the model's rows of the windows, and
-// work.windows with the windows; no windows stand for all.
+// work.windows with the windows, unless they are all.
 func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error {
 	err := s.session.Exec(ctx,
 		"CREATE OR REPLACE TABLE work.fresh ("+declarations(s.computed(j))+")",
@@ -64,7 +64,11 @@ func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error
 	if err != nil {
 		return err
 	}
-	for _, c := range s.chunks(files, touched) {
+	chunks, err := s.chunks(ctx, files, touched, j.all != "")
+	if err != nil {
+		return err
+	}
+	for _, c := range chunks {
 		if err := s.part(ctx, j, c); err != nil {
 			return err
 		}
@@ -100,7 +104,7 @@ func (s *Stage) part(ctx context.Context, j job, c chunk) error {
 func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
 	at := duck.Quote(s.Pipeline.Events.Time)
 	condition := fmt.Sprintf("%s >= %s AND %s < %s", at, timestamp(c.from), at, timestamp(c.to))
-	if c.windows == nil {
+	if c.all {
 		return condition, nil
 	}
 	starts := make([]string, len(c.windows))
@@ -115,7 +119,7 @@ func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
 func (s *Stage) checkWindows(ctx context.Context, c chunk) error {
 	w := s.window()
 	fits := fmt.Sprintf("%s = %s AND %s >= %s AND %s < %s", w, bucket(s.Model.Window, w), w, timestamp(c.from), w, timestamp(c.to))
-	if c.windows != nil {
+	if !c.all {
 		fits += fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", w)
 	}
 	strays, err := s.session.Strings(ctx, fmt.Sprintf("SELECT coalesce(%s::VARCHAR, 'NULL') FROM work.part WHERE (%s) IS NOT TRUE LIMIT 1", w, fits))

@@ -54,14 +54,14 @@ func (s *Stage) touched(ctx context.Context, j *job) (windows []time.Time, behin
 		}
 		read = append(read, f)
 	}
-	if err := s.windowsOf(ctx, read, found); err != nil {
+	if err := s.starts(ctx, s.Model.Window, read, found); err != nil {
 		return nil, 0, err
 	}
 	return slices.SortedFunc(maps.Keys(found), time.Time.Compare), behind, nil
 }
 
-// windowsOf adds the windows that have rows in files.
-func (s *Stage) windowsOf(ctx context.Context, files []table.File, found map[time.Time]bool) error {
+// starts adds the starts of the spans of a width in which files have rows.
+func (s *Stage) starts(ctx context.Context, width time.Duration, files []table.File, found map[time.Time]bool) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -70,8 +70,8 @@ func (s *Stage) windowsOf(ctx context.Context, files []table.File, found map[tim
 		return err
 	}
 	defer release()
-	rows, err := s.session.Query(ctx, fmt.Sprintf("SELECT DISTINCT %s FROM read_parquet(%s)",
-		bucket(s.Model.Window, duck.Quote(s.Pipeline.Events.Time)), duck.List(paths)))
+	at := duck.Quote(s.Pipeline.Events.Time)
+	rows, err := s.session.Query(ctx, fmt.Sprintf("SELECT DISTINCT %s FROM read_parquet(%s) WHERE %s IS NOT NULL", bucket(width, at), duck.List(paths), at))
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *Stage) windowsOf(ctx context.Context, files []table.File, found map[tim
 	for rows.Next() {
 		var w time.Time
 		if err := rows.Scan(&w); err != nil {
-			return fmt.Errorf("windows of silver files: %w", err)
+			return fmt.Errorf("times of silver files: %w", err)
 		}
 		found[w.UTC()] = true
 	}
@@ -98,17 +98,27 @@ const (
 // those listed, and the silver files that may have rows there.
 type chunk struct {
 	from, to time.Time
-	windows  []time.Time // nil: all
+	all      bool
+	windows  []time.Time // when not all
 	files    []table.File
 }
 
-// chunks cuts the windows listed, or all when there is no list, into parts.
-func (s *Stage) chunks(files []table.File, windows []time.Time) []chunk {
+// chunks cuts a refresh of the windows listed, or of all, into parts.
+func (s *Stage) chunks(ctx context.Context, files []table.File, windows []time.Time, all bool) ([]chunk, error) {
 	unit := max(24*time.Hour, s.Model.Window)
+	days := map[time.Time]bool{}
+	for _, w := range windows {
+		days[start(unit, w)] = true
+	}
+	if all {
+		if err := s.daysOf(ctx, unit, files, days); err != nil {
+			return nil, err
+		}
+	}
 	var out []chunk
 	var bytes int64
-	for _, day := range s.days(unit, files, windows) {
-		next := chunk{from: day, to: day.Add(unit)}
+	for _, day := range slices.SortedFunc(maps.Keys(days), time.Time.Compare) {
+		next := chunk{from: day, to: day.Add(unit), all: all}
 		for _, w := range windows {
 			if start(unit, w).Equal(day) {
 				next.windows = append(next.windows, w)
@@ -128,7 +138,7 @@ func (s *Stage) chunks(files []table.File, windows []time.Time) []chunk {
 		}
 		out, bytes = append(out, next), size
 	}
-	return out
+	return out, nil
 }
 
 // join takes in a later chunk.
@@ -142,22 +152,21 @@ func (c *chunk) join(next chunk) {
 	}
 }
 
-// days gives the days (or longer units) that the windows lie in or, without
-// windows, those in which the files may have rows.
-func (s *Stage) days(unit time.Duration, files []table.File, windows []time.Time) []time.Time {
-	found := map[time.Time]bool{}
-	for _, w := range windows {
-		found[start(unit, w)] = true
-	}
-	if windows == nil {
-		for _, f := range files {
-			lo, hi, _ := f.Range(s.Pipeline.Events.Time)
-			for d := start(unit, lo); !d.After(hi); d = d.Add(unit) {
-				found[d] = true
-			}
+// daysOf adds the days (or longer units) in which files may have rows. A file
+// that does not say is read.
+func (s *Stage) daysOf(ctx context.Context, unit time.Duration, files []table.File, days map[time.Time]bool) error {
+	var silent []table.File
+	for _, f := range files {
+		lo, hi, ok := f.Range(s.Pipeline.Events.Time)
+		if !ok {
+			silent = append(silent, f)
+			continue
+		}
+		for d := start(unit, lo); !d.After(hi); d = d.Add(unit) {
+			days[d] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(found), time.Time.Compare)
+	return s.starts(ctx, unit, silent, days)
 }
 
 // show makes the view silver.<pipeline> over local files, restricted to the

@@ -21,13 +21,15 @@ type extractor struct {
 	session   *duck.Session
 	name      string // of the pipeline
 	events    smelt.Events
-	maxLine   int
 	carefully bool // take the careful path for every file
 }
 
 // lineage are the columns of work.records beside the declared ones.
 const lineage = "_partition_id INTEGER, _partition_offset BIGINT, _timestamp TIMESTAMPTZ, _key VARCHAR, _headers JSON, " +
 	"__tombstone BOOLEAN, __reason VARCHAR, __field VARCHAR, __raw VARCHAR, __detail VARCHAR"
+
+// lineSlack is room for a line's end.
+const lineSlack = 1 << 10
 
 // prepare makes the table that extract fills, and the view bronze.<pipeline>
 // over it, which is what silver.sql reads.
@@ -39,27 +41,28 @@ func (e *extractor) prepare(ctx context.Context) error {
 			FROM work.records WHERE NOT __tombstone AND __reason IS NULL`, duck.Quote(e.name), e.names()))
 }
 
-// extract fills work.records from local files.
-func (e *extractor) extract(ctx context.Context, files []string) error {
+// extract fills work.records from local files, whose longest line is given:
+// DuckDB takes buffers of twice that for each thread.
+func (e *extractor) extract(ctx context.Context, files []string, longest int64) error {
 	if err := e.session.Exec(ctx, "TRUNCATE work.records"); err != nil {
 		return err
 	}
 	if !e.carefully {
 		var err error
-		if files, err = e.fast(ctx, files); err != nil {
+		if files, err = e.fast(ctx, files, longest); err != nil {
 			return err
 		}
 	}
 	if len(files) == 0 {
 		return nil
 	}
-	return e.session.Exec(ctx, "INSERT INTO work.records BY NAME "+e.carefulQuery(files))
+	return e.session.Exec(ctx, "INSERT INTO work.records BY NAME "+e.carefulQuery(files, longest))
 }
 
 // fast takes files at once; when DuckDB cannot take one of them it halves the
 // list until it has found which, and returns those.
-func (e *extractor) fast(ctx context.Context, files []string) (refused []string, err error) {
-	err = e.session.Exec(ctx, "INSERT INTO work.records BY NAME "+e.fastQuery(files))
+func (e *extractor) fast(ctx context.Context, files []string, longest int64) (refused []string, err error) {
+	err = e.session.Exec(ctx, "INSERT INTO work.records BY NAME "+e.fastQuery(files, longest))
 	switch {
 	case err == nil:
 		return nil, nil
@@ -69,15 +72,15 @@ func (e *extractor) fast(ctx context.Context, files []string) (refused []string,
 		return files, nil
 	}
 	half := len(files) / 2
-	first, err := e.fast(ctx, files[:half])
+	first, err := e.fast(ctx, files[:half], longest)
 	if err != nil {
 		return nil, err
 	}
-	second, err := e.fast(ctx, files[half:])
+	second, err := e.fast(ctx, files[half:], longest)
 	return append(first, second...), err
 }
 
-func (e *extractor) fastQuery(files []string) string {
+func (e *extractor) fastQuery(files []string, longest int64) string {
 	fields := make([]string, len(e.events.Columns))
 	leaves := make([]string, len(e.events.Columns))
 	for i, c := range e.events.Columns {
@@ -93,7 +96,7 @@ func (e *extractor) fastQuery(files []string) string {
 		FROM read_json(%s, format = 'newline_delimited', maximum_object_size = %d, columns = {
 			partition: 'INTEGER', "offset": 'BIGINT', "timestamp": 'BIGINT', "key": 'VARCHAR', key_base64: 'VARCHAR',
 			headers: 'JSON', tombstone: 'BOOLEAN', oversize: 'JSON', raw: 'VARCHAR', raw_base64: 'VARCHAR', value: %s})`,
-		strings.Join(leaves, ", "), duck.List(files), e.maxLine, duck.Literal("STRUCT("+strings.Join(fields, ", ")+")"))
+		strings.Join(leaves, ", "), duck.List(files), longest+lineSlack, duck.Literal("STRUCT("+strings.Join(fields, ", ")+")"))
 	return e.judge(lines)
 }
 
@@ -101,7 +104,7 @@ func (e *extractor) fastQuery(files []string) string {
 // order of their numbers there.
 var envelope = []string{"partition", "offset", "timestamp", "key", "key_base64", "headers", "tombstone", "oversize", "raw", "raw_base64"}
 
-func (e *extractor) carefulQuery(files []string) string {
+func (e *extractor) carefulQuery(files []string, longest int64) string {
 	var paths, leaves []string
 	for _, name := range envelope {
 		paths = append(paths, pointer(name))
@@ -120,7 +123,7 @@ func (e *extractor) carefulQuery(files []string) string {
 		FROM (
 			SELECT json_extract(line, %s) AS m, starts_with(ltrim(line[instr(line, ',"value":') + 9 :]), '{') AS __object
 			FROM (SELECT json::VARCHAR AS line FROM read_ndjson_objects(%s, maximum_object_size = %d))
-		)`, strings.Join(leaves, ", "), duck.List(paths), duck.List(files), e.maxLine)
+		)`, strings.Join(leaves, ", "), duck.List(paths), duck.List(files), longest+lineSlack)
 	return e.judge(lines)
 }
 

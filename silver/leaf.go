@@ -22,6 +22,7 @@ const (
 	zone        = `([Zz]|[+-](0[0-9]|1[0-5])(:?[0-5][0-9])?)?`
 	clock       = `([01][0-9]|2[0-3]):[0-5][0-9]`
 	day         = `[0-9]{4}-[0-9]{2}-[0-9]{2}`
+	usualTime   = `"` + day + `T` + clock + `:[0-5][0-9](\.[0-9]+)?Z"` // which the others take too, at more cost
 	timePattern = `"` + day + `[Tt ]` + clock + `:[0-5][0-9](\.[0-9]+)?` + zone + `"`
 	noSeconds   = `"` + day + `[Tt ]` + clock + zone + `"`
 	dayPattern  = `"` + day + `"`
@@ -69,8 +70,8 @@ func valueOf(t smelt.Type, leaf string, depth int) string {
 		if t.Unit != "" {
 			return epochOf(t.Unit, text)
 		}
-		return fmt.Sprintf("CASE WHEN %s THEN TRY_CAST(upper(%s) AS TIMESTAMPTZ) WHEN %s THEN TRY_CAST(regexp_replace(upper(%s), '^(.{16})', '\\1:00') AS TIMESTAMPTZ) END",
-			matches(timePattern), unquoted, matches(noSeconds), unquoted)
+		return fmt.Sprintf("CASE WHEN %s THEN TRY_CAST(%s AS TIMESTAMPTZ) WHEN %s THEN TRY_CAST(upper(%s) AS TIMESTAMPTZ) WHEN %s THEN TRY_CAST(regexp_replace(upper(%s), '^(.{16})', '\\1:00') AS TIMESTAMPTZ) END",
+			matches(usualTime), unquoted, matches(timePattern), unquoted, matches(noSeconds), unquoted)
 	case "json":
 		return fmt.Sprintf("nullif(%s, 'null')::JSON", text)
 	case "list":

@@ -39,7 +39,6 @@ type Config struct {
 	Locker     smelt.Locker
 	Log        *slog.Logger
 
-	RecordMax int  // bytes of the largest record that bronze embeds
 	Carefully bool // send every file down the careful path; tests compare the two
 }
 
@@ -79,7 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Stage, error) {
 		session: session,
 		extract: &extractor{
 			session: session, name: cfg.Pipeline.Name, events: cfg.Pipeline.Events,
-			maxLine: bronze.MaxLine(cfg.RecordMax), carefully: cfg.Carefully,
+			carefully: cfg.Carefully,
 		},
 		transform: &transformer{session: session, pipeline: cfg.Pipeline},
 		dedup:     &deduplicator{session: session, pipeline: cfg.Pipeline},
@@ -161,6 +160,11 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 		return smelt.Progress{}, err
 	}
 	t, done, err := s.take(ctx, t, before, refs)
+	for duck.OutOfMemory(err) && len(refs) > 1 {
+		refs, more = refs[:len(refs)/2], true // a chain's beginning is as good a step
+		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(refs))
+		t, done, err = s.take(ctx, t, before, refs)
+	}
 	if err != nil {
 		return smelt.Progress{}, err
 	}
@@ -248,7 +252,11 @@ func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, 
 		return nil, 0, err
 	}
 	now := time.Now().UTC()
-	if err := s.refine(ctx, t, files, now); err != nil {
+	var longest int64
+	for _, m := range metas {
+		longest = max(longest, m.Longest)
+	}
+	if err := s.refine(ctx, t, files, longest, now); err != nil {
 		return nil, 0, err
 	}
 	after, err := s.account(ctx, before, refs, metas)
@@ -281,8 +289,8 @@ func (s *Stage) download(ctx context.Context, refs []bronze.Ref, dir string) (fi
 }
 
 // refine fills work.silver and work.rejects from local bronze files.
-func (s *Stage) refine(ctx context.Context, t *table.Table, files []localFile, now time.Time) error {
-	if err := s.extract.extract(ctx, paths(files)); err != nil {
+func (s *Stage) refine(ctx context.Context, t *table.Table, files []localFile, longest int64, now time.Time) error {
+	if err := s.extract.extract(ctx, paths(files), longest); err != nil {
 		return err
 	}
 	if err := s.transform.transform(ctx, s.refs, now); err != nil {

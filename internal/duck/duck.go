@@ -284,6 +284,12 @@ func Malformed(err error) bool {
 	return false
 }
 
+// OutOfMemory says whether a statement needed more than the memory limit.
+func OutOfMemory(err error) bool {
+	var de *duckdb.Error
+	return errors.As(err, &de) && de.Type == duckdb.ErrorTypeOutOfMemory
+}
+
 // Quote writes an identifier.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 

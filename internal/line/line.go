@@ -60,7 +60,7 @@ func Open(ctx context.Context, p *smelt.Pipeline, parts Parts) (*Line, error) {
 	l.Silver, err = silver.Open(ctx, silver.Config{
 		Pipeline: p, Bronze: bronze.NewReader(parts.Area.Store, p.Name), Area: parts.Area, Duck: parts.Duck,
 		References: parts.References, Locker: parts.Locker, Log: parts.Log,
-		RecordMax: parts.RecordMax, Carefully: parts.Carefully,
+		Carefully: parts.Carefully,
 	})
 	if err != nil {
 		return nil, errors.Join(err, l.Bronze.Close())

@@ -233,7 +233,7 @@ func (l *Lake) swap(ctx context.Context, name, old string, meta ice.Metadata) (l
 		return "", fmt.Errorf("write %s: %w", key, err)
 	}
 	if err := l.store.Put(ctx, key, bytes.NewReader(data), smelt.PutOptions{}); err != nil {
-		return "", smelt.Mark(smelt.ErrStore, fmt.Errorf("put %s: %w", key, err))
+		return "", smelt.Mark(smelt.ErrStore, err)
 	}
 	err = l.catalog.Swap(ctx, name, old, location)
 	if errors.Is(err, smelt.ErrExists) {

@@ -64,7 +64,7 @@ func (s *storeIO) WriteFile(name string, data []byte) error {
 	s.written = append(s.written, key)
 	s.mu.Unlock()
 	if err := s.lake.store.Put(s.ctx, key, bytes.NewReader(data), smelt.PutOptions{}); err != nil {
-		return smelt.Mark(smelt.ErrStore, fmt.Errorf("put %s: %w", key, err))
+		return smelt.Mark(smelt.ErrStore, err)
 	}
 	if immutable(key) {
 		s.lake.cache.put(key, bytes.Clone(data))
@@ -91,10 +91,10 @@ func (s *storeIO) read(name string) ([]byte, error) {
 	}
 	data, err := s.get(key)
 	if errors.Is(err, smelt.ErrNotFound) {
-		return nil, fmt.Errorf("get %s: %w", key, err)
+		return nil, err
 	}
 	if err != nil {
-		return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("get %s: %w", key, err))
+		return nil, smelt.Mark(smelt.ErrStore, err)
 	}
 	if immutable(key) {
 		s.lake.cache.put(key, data)

@@ -1,0 +1,103 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"smelt"
+	"smelt/gold"
+	"smelt/internal/ledger"
+	"smelt/internal/table"
+	"smelt/silver"
+)
+
+// Keeper keeps the tables of a pipeline small: it expires snapshots, so that a
+// commit is as quick after a year as on the first day. It is a [smelt.Stage].
+type Keeper struct {
+	pipeline *smelt.Pipeline
+	lake     *table.Lake
+	locker   smelt.Locker
+	log      *slog.Logger
+}
+
+// NewKeeper makes the keeper of a pipeline's tables.
+func NewKeeper(p *smelt.Pipeline, parts Parts) *Keeper {
+	return &Keeper{p, parts.Area.Lake, parts.Locker, parts.Log}
+}
+
+// Name tells the keeper from the stages that write the tables.
+func (k *Keeper) Name() string { return "keep." + k.pipeline.Name }
+
+// Step looks at each table once. It holds the table's lock meanwhile, so that
+// it does not race the table's stage; when that is at work it leaves the table
+// to the next time.
+func (k *Keeper) Step(ctx context.Context) (smelt.Progress, error) {
+	needed, err := k.needed(ctx)
+	if err != nil {
+		return smelt.Progress{}, err
+	}
+	names := []string{silver.TableName(k.pipeline.Name), silver.QuarantineName(k.pipeline.Name)}
+	for _, m := range k.pipeline.Gold {
+		names = append(names, gold.TableName(k.pipeline.Name, m.Name))
+	}
+	var errs []error
+	for _, name := range names {
+		policy := table.Retention{}
+		if name == names[0] {
+			policy.Needed = needed
+		}
+		errs = append(errs, k.expire(ctx, name, policy))
+	}
+	return smelt.Progress{}, errors.Join(errs...)
+}
+
+// needed are the silver snapshots from which gold and quarantine go on.
+func (k *Keeper) needed(ctx context.Context) ([]int64, error) {
+	var needed []int64
+	for _, m := range k.pipeline.Gold {
+		l, err := read[ledger.Gold](ctx, k.lake, gold.TableName(k.pipeline.Name, m.Name))
+		if err != nil {
+			return nil, err
+		}
+		if l.SilverSnapshot != 0 {
+			needed = append(needed, l.SilverSnapshot)
+		}
+	}
+	return needed, nil
+}
+
+func read[L ledger.Silver | ledger.Quarantine | ledger.Gold](ctx context.Context, lake *table.Lake, name string) (l L, err error) {
+	t, err := lake.Load(ctx, name)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	l, _, _, err = ledger.Read[L](t)
+	return l, err
+}
+
+func (k *Keeper) expire(ctx context.Context, name string, policy table.Retention) error {
+	unlock, err := k.locker.TryLock(ctx, name)
+	if errors.Is(err, smelt.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	expired, err := k.lake.Expire(ctx, name, policy)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("expire snapshots of %s: %w", name, err)
+	}
+	if expired.Snapshots > 0 {
+		k.log.Info("expired", "table", name, "snapshots", expired.Snapshots, "files", expired.Files)
+	}
+	return nil
+}
