@@ -177,6 +177,9 @@ func (c *checker) guess(r smelt.Reference, known []string) []smelt.Column {
 		}
 	}
 	add(r.Key)
+	for _, u := range c.Statement.Using {
+		add(u.Text)
+	}
 	alias := r.Name
 	for _, t := range c.Statement.Tables {
 		if strings.EqualFold(t.Text, "reference."+r.Name) {
