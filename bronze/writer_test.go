@@ -64,7 +64,7 @@ func TestWriterMeta(t *testing.T) {
 		m := metas[0]
 		want := bronze.Meta{
 			Counts: bronze.Counts{Count: 4, Tombstones: 1, Oversize: 1, Bytes: m.Bytes}, Chain: m.Counts,
-			Start: 0, End: 34, First: 0, Last: 33, MinTimestamp: 50, MaxTimestamp: 70,
+			Start: 0, End: 34, First: 0, Last: 33, Longest: m.Longest, MinTimestamp: 50, MaxTimestamp: 70,
 			Cluster: "cluster-1", Topic: "topic-1", Writer: "a-1", Written: m.Written,
 		}
 		if len(metas) != 1 || m != want {
