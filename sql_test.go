@@ -1,6 +1,9 @@
 package smelt_test
 
 import (
+	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -8,6 +11,8 @@ import (
 	"smelt/internal/duck"
 	"smelt/internal/pipetest"
 )
+
+var update = flag.Bool("update", false, "rewrite what the shipped pipelines' test.txtar expect")
 
 // TestShippedPipelines runs the test.txtar of each pipeline that ships.
 func TestShippedPipelines(t *testing.T) {
@@ -29,6 +34,12 @@ func TestShippedPipelines(t *testing.T) {
 		diffs, err := pipetest.Run(t.Context(), db, p, test)
 		if err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
+		}
+		if *update {
+			if err := os.WriteFile(filepath.Join("sql", p.Name, "test.txtar"), test.Format(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
 		}
 		for _, d := range diffs {
 			t.Errorf("%s: %s\nwant:\n%s\ngot:\n%s", p.Name, d.Table, strings.Join(d.Want, "\n"), strings.Join(d.Got, "\n"))

@@ -149,21 +149,35 @@ func waitingFor(r audit.Ready) string {
 
 // welcome says where everything is, and what to try next.
 func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
-	script := func(name string) string { return "./scripts/" + name }
-	fmt.Fprintf(w, "\n  Kafka       %s\n", strings.Join(s.KafkaBrokers, ","))
-	fmt.Fprintf(w, "  S3          %s  bucket %s  keys in %s\n", s.S3Endpoint, s.S3Bucket, filepath.Join(s.Home, stackFile))
-	if s.embedded() {
-		fmt.Fprintf(w, "  console     http://127.0.0.1:%d\n", s.StackConsolePort)
-		fmt.Fprintf(w, "  PostgreSQL  127.0.0.1:%d\n", s.StackPostgresPort)
+	places := [][2]string{
+		{"Kafka", strings.Join(s.KafkaBrokers, ",")},
+		{"S3", s.S3Endpoint + ", bucket " + s.S3Bucket},
 	}
-	fmt.Fprintf(w, "  health      http://%s/readyz?verbose   metrics  http://%s/metrics\n", s.HTTP, s.HTTP)
-	fmt.Fprintf(w, "  logs        %s\n\n", filepath.Join(s.Home, "logs"))
-	fmt.Fprintf(w, "Try next:\n  %s -c \"SELECT city, hour, readings, avg_temp_c FROM gold ORDER BY hour DESC LIMIT 6\"\n", script("query.sh"))
-	fmt.Fprintf(w, "  %s               a DuckDB shell over bronze, silver and gold\n", script("query.sh"))
-	fmt.Fprintf(w, "  bin/smelt status               stages, lag, trouble\n")
-	fmt.Fprintf(w, "  bin/smelt verify               recount the whole lake\n")
-	fmt.Fprintf(w, "  %s                stop; start again and it goes on where it was\n\n", script("stop.sh"))
-	fmt.Fprintf(w, "%s\nSensor Stream is queryable.\n", r)
+	if s.embedded() {
+		places = append(places,
+			[2]string{"S3 console", fmt.Sprintf("http://127.0.0.1:%d (keys: %s)", s.StackConsolePort, filepath.Join(s.Home, stackFile))},
+			[2]string{"PostgreSQL", fmt.Sprintf("127.0.0.1:%d", s.StackPostgresPort)})
+	}
+	places = append(places,
+		[2]string{"health", "http://" + s.HTTP + "/readyz?verbose"},
+		[2]string{"metrics", "http://" + s.HTTP + "/metrics"},
+		[2]string{"logs", filepath.Join(s.Home, "logs")})
+	next := [][2]string{
+		{"./scripts/query.sh", "a DuckDB shell over bronze, silver and gold"},
+		{"./bin/smelt status", "stages, lag, trouble and what to do about it"},
+		{"./bin/smelt verify", "recount the whole lake"},
+		{"./bin/smelt connect trino", "or spark, pyiceberg, duckdb: how they read this lake"},
+		{"./scripts/stop.sh", "stop; start again, and it goes on where it was"},
+	}
+	fmt.Fprintln(w)
+	for _, p := range places {
+		fmt.Fprintf(w, "  %-12s%s\n", p[0], p[1])
+	}
+	fmt.Fprintf(w, "\nTry next\n  ./scripts/query.sh -c \"SELECT city, hour, readings, avg_temp_c FROM gold ORDER BY hour DESC LIMIT 6\"\n")
+	for _, n := range next {
+		fmt.Fprintf(w, "  %-27s%s\n", n[0], n[1])
+	}
+	fmt.Fprintf(w, "\n%s\nSensor Stream is queryable.\n", r)
 }
 
 // stopCmd stops what startCmd has started.
