@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"smelt"
 )
 
 // Long-running commands hold a lock on a file in the state folder for as long
@@ -87,8 +89,9 @@ func running(home, name string) (pid int, ready bool, err error) {
 }
 
 // spawn starts a command of this binary in the background, with its output in a
-// log file. ended is closed when it has ended while this process still lives.
-func (s *settings) spawn(name string, args ...string) (ended <-chan struct{}, err error) {
+// log file. ended gives its exit code when it has ended while this process still
+// lives.
+func (s *settings) spawn(name string, args ...string) (ended <-chan int, err error) {
 	path := s.logPath(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -109,10 +112,10 @@ func (s *settings) spawn(name string, args ...string) (ended <-chan struct{}, er
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start smelt %s: %w", name, err)
 	}
-	gone := make(chan struct{})
+	gone := make(chan int, 1)
 	go func() {
-		defer close(gone)
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the exit code says how it ended
+		gone <- cmd.ProcessState.ExitCode()
 	}()
 	return gone, nil
 }
@@ -123,14 +126,14 @@ func (s *settings) logPath(name string) string {
 
 // awaitReady waits until a command has got going. ended, which may be nil, says
 // that it has ended before.
-func (s *settings) awaitReady(ctx context.Context, name string, ended <-chan struct{}) error {
+func (s *settings) awaitReady(ctx context.Context, name string, ended <-chan int) error {
 	for {
 		if _, ready, err := running(s.Home, name); ready || err != nil {
 			return err
 		}
 		select {
-		case <-ended:
-			return s.ended(name)
+		case code := <-ended:
+			return s.ended(name, code)
 		case <-ctx.Done():
 			return fmt.Errorf("smelt %s did not get ready in time; the end of %s:\n%s", name, s.logPath(name), s.tail(name))
 		case <-time.After(readyPoll):
@@ -141,8 +144,23 @@ func (s *settings) awaitReady(ctx context.Context, name string, ended <-chan str
 // readyPoll is how often a file in the state folder is looked at.
 const readyPoll = 50 * time.Millisecond
 
-func (s *settings) ended(name string) error {
-	return fmt.Errorf("smelt %s has ended; the end of %s:\n%s", name, s.logPath(name), s.tail(name))
+// ended says that a command has ended, and how, with the kind of trouble that
+// its exit code stands for.
+func (s *settings) ended(name string, code int) error {
+	err := fmt.Errorf("smelt %s has ended; the end of %s:\n%s", name, s.logPath(name), s.tail(name))
+	switch code {
+	case exitUsage:
+		return usageError{err}
+	case exitPipeline:
+		return smelt.Mark(smelt.ErrPipeline, err)
+	case exitSource:
+		return smelt.Mark(smelt.ErrSource, err)
+	case exitStore:
+		return smelt.Mark(smelt.ErrStore, err)
+	case exitDatabase:
+		return smelt.Mark(smelt.ErrDatabase, err)
+	}
+	return err
 }
 
 // tail is the end of a command's log.

@@ -96,8 +96,11 @@ func (l *lake) Close() { l.Database.Close() }
 
 // openDuck starts DuckDB, with its temporary files in the state folder.
 func (s *settings) openDuck(name string) (*duck.DB, error) {
-	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: filepath.Join(s.Home, "tmp", name)})
+	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: s.tempDir(name)})
 }
+
+// tempDir is a command's folder for files on their way.
+func (s *settings) tempDir(name string) string { return filepath.Join(s.Home, "tmp", name) }
 
 // parts are what the lines of all pipelines share. Local copies of data files
 // are in a folder of the command's own: no two processes may share one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 
 	"smelt"
@@ -27,6 +28,9 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	defer presence.release()
 	pipelines, err := s.pipelines()
 	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.tempDir("run")); err != nil { // what a killed one has left
 		return err
 	}
 	db, err := s.openDuck("run")
@@ -52,7 +56,7 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	metrics := telemetry.New()
 	server, err := telemetry.Serve(s.HTTP, metrics, log)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	defer server.Close()
 	if err := presence.ready(); err != nil {

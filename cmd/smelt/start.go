@@ -63,7 +63,7 @@ func (s *settings) startAll(ctx context.Context, progress stdio.Writer) (started
 		if err != nil {
 			return started, err
 		}
-		var ended <-chan struct{}
+		var ended <-chan int
 		if pid == 0 {
 			started = true
 			fmt.Fprintf(progress, "starting %s …\n", name)
@@ -123,7 +123,7 @@ func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.
 			shown = line
 		}
 		if pid, _, err := running(s.Home, "run"); err != nil || pid == 0 {
-			return receipt, errors.Join(s.ended("run"), err)
+			return receipt, errors.Join(s.ended("run", exitBug), err)
 		}
 		if !pause(wait, 200*time.Millisecond) {
 			if ctx.Err() != nil {

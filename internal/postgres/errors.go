@@ -38,13 +38,25 @@ func (db *DB) explain(err error) error {
 	if connecting {
 		err = connect.Unwrap()
 	}
-	if advice := db.advice(err); advice != "" {
+	switch advice := db.advice(err); {
+	case advice != "" && connecting: // the cause tells each try, and nothing more
+		err = &advised{advice, err}
+	case advice != "":
 		err = fmt.Errorf("%s: %w", advice, err)
-	} else if connecting {
+	case connecting:
 		err = fmt.Errorf("connect to PostgreSQL at %s as %s: %w", db.where, db.user, err)
 	}
 	return smelt.Mark(smelt.ErrDatabase, err)
 }
+
+// advised is an error in words that say all there is to say of its cause.
+type advised struct {
+	words string
+	cause error
+}
+
+func (a *advised) Error() string { return a.words }
+func (a *advised) Unwrap() error { return a.cause }
 
 // advice says in a person's words what is wrong and what to do, or nothing.
 func (db *DB) advice(err error) string {
