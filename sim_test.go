@@ -4,8 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"iter"
-	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -89,7 +87,7 @@ func newWorld(load workload, hostile []made, seed uint64, dir string) (*world, e
 		locks:      pipetest.NewLocks(),
 		cacheBytes: []int64{1 << 10, 1 << 30}[rng.IntN(2)],
 		carefully:  rng.IntN(4) == 0,
-		faults:     []float64{0, 0.002, 0.01}[rng.IntN(3)],
+		faults:     []float64{0, 0.008, 0.016}[rng.IntN(3)],
 	}
 	var err error
 	if w.duck, err = duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: filepath.Join(dir, "duck"), Threads: 1}); err != nil {
@@ -108,5 +106,3 @@ func newWorld(load workload, hostile []made, seed uint64, dir string) (*world, e
 	}
 	return w, nil
 }
-
-func keys[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -145,29 +146,29 @@ func (w *world) excuse(e ending) error {
 // event makes one thing happen.
 func (w *world) event() error {
 	switch n := w.rng.IntN(1000); {
-	case n < 30:
+	case n < 40:
 		w.produce()
-	case n < 130:
-		w.step()
 	case n < 140:
+		w.step()
+	case n < 160:
 		w.rebalance()
-	case n < 144:
+	case n < 163:
 		w.crash()
-	case n < 147:
-		w.stop()
 	case n < 165:
+		w.stop()
+	case n < 185:
 		return w.reopen()
-	case n < 172:
+	case n < 193:
 		w.freeze()
-	case n < 182:
+	case n < 205:
 		w.thaw()
-	case n < 186:
+	case n < 209:
 		w.correct()
-	case n < 189:
+	case n < 212:
 		return w.foreign()
-	case n < 197:
+	case n < 218:
 		w.expire()
-	case n < 215:
+	case n < 235:
 		w.pass()
 	default:
 		if !w.release(w.faults) {
@@ -203,7 +204,8 @@ func (w *world) step() {
 	if p.dead || p.stopped || p.frozen {
 		return
 	}
-	w.begin(p, stages[w.rng.IntN(len(stages))])
+	i := w.rng.IntN(len(stages) + 2)
+	w.begin(p, stages[max(0, i-2)]) // bronze thrice as often: the others have nothing to do without it
 }
 
 func (w *world) begin(p *process, s smelt.Stage) {
@@ -227,15 +229,28 @@ func (w *world) start(p *process, name string, step func() error) {
 	}()
 }
 
-// rebalance gives a partition to a process, or to none. Who had it does not
-// know yet.
+// rebalance gives a partition to a process, which reads on at once. Who had it
+// does not know yet; at times it is just about to put what it has read of it, and
+// sleeps over that.
 func (w *world) rebalance() {
 	partition, p := int32(w.rng.IntN(simPartitions)), w.processes[w.rng.IntN(len(w.processes))]
+	if w.rng.IntN(3) > 0 {
+		w.mu.Lock()
+		for _, c := range w.waiting {
+			if at, ok := strings.CutPrefix(c.op, "put bronze/"+w.load.pipeline.Name+"/"); ok && c.p != p {
+				partition, c.p.frozen = int32(at[0]-'0'), true
+			}
+		}
+		w.mu.Unlock()
+	}
 	if p.source == nil || p.dead {
 		return
 	}
 	w.note("partition %d goes to %s", partition, p.name)
 	w.topic.Assign(partition, p.source)
+	if p.frozen = false; !p.stopped {
+		w.begin(p, p.line.Bronze)
+	}
 }
 
 // crash ends a process at once.
@@ -317,10 +332,7 @@ func (w *world) thaw() {
 // correct changes the place of a sensor, or takes it away.
 func (w *world) correct() {
 	sensors := []string{"hel-001", "nyc-001", "ber-001"}
-	places := map[string]string{}
-	for k, v := range w.places[len(w.places)-1] {
-		places[k] = v
-	}
+	places := maps.Clone(w.places[len(w.places)-1])
 	sensor := sensors[w.rng.IntN(len(sensors))]
 	delete(places, sensor)
 	if w.rng.IntN(4) > 0 {
@@ -333,7 +345,7 @@ func (w *world) correct() {
 func (w *world) locate(places map[string]string) {
 	text := smelt.Type{Name: "varchar"}
 	var rows [][]any
-	for _, sensor := range slices.Sorted(keys(places)) {
+	for _, sensor := range slices.Sorted(maps.Keys(places)) {
 		rows = append(rows, []any{sensor, places[sensor], "Land of " + places[sensor]})
 	}
 	w.places = append(w.places, places)
@@ -409,9 +421,12 @@ func (w *world) release(faults float64) bool {
 	}
 	slices.SortStableFunc(ready, func(a, b *call) int { return cmp.Or(cmp.Compare(a.p.name, b.p.name), cmp.Compare(a.op, b.op)) })
 	c := ready[w.rng.IntN(len(ready))]
-	v := verdict{lost: w.rng.IntN(3) == 0}
-	if writes := strings.HasPrefix(c.op, "swap") || strings.HasPrefix(c.op, "put"); writes {
-		faults *= 3 // these are the ones that matter
+	v := verdict{lost: w.rng.IntN(4) > 0}
+	switch { // those that decide what has happened fail most often
+	case strings.HasPrefix(c.op, "swap"):
+		faults *= 15
+	case strings.HasPrefix(c.op, "put"):
+		faults *= 3
 	}
 	if w.rng.Float64() < faults {
 		v.fault = []store.Fault{store.FailBefore, store.FailBefore, store.FailAfter, store.FailAfter, store.FailAfter, store.Crash, store.CrashAfter}[w.rng.IntN(7)]
