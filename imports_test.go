@@ -1,0 +1,141 @@
+package smelt_test
+
+import (
+	"errors"
+	"go/build"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport says which packages of smelt a package may import beside the root:
+// a stage reads the layer before it and calls nobody else. One that is not here
+// imports the root alone, and the root imports none. What stands over the line
+// imports the stages, so no stage can import it back.
+var mayImport = map[string][]string{
+	"silver":    {"bronze", "internal/*"},
+	"gold":      {"internal/*"},
+	"cmd/smelt": {"bronze", "ingest", "silver", "gold", "internal/*"}, // wires all by hand
+
+	// Over one thing outside, or two.
+	"internal/ledger":          {"internal/table"},                                    // lives in the snapshots' summaries
+	"internal/sqlcheck":        {"internal/duck"},                                     // DuckDB parses and binds the SQL
+	"internal/staging":         {"internal/duck", "internal/store", "internal/table"}, // moves files between the lake and DuckDB
+	"internal/telemetry":       {"internal/table"},                                    // shows the tables' state
+	"internal/table/tabletest": {"internal/table"},                                    // holds the contract of its catalogs
+
+	// Over the whole line.
+	"internal/line":     {"bronze", "silver", "gold", "internal/*"}, // puts a pipeline's stages together
+	"internal/audit":    {"bronze", "silver", "gold", "internal/*"}, // counts every layer
+	"internal/shell":    {"bronze", "silver", "gold", "internal/*"}, // shows every layer
+	"internal/pipetest": {"ingest", "silver", "internal/*"},         // runs a pipeline's test over a line in memory
+}
+
+// homes says which packages may import a library of the outside world.
+var homes = []struct {
+	library string
+	in      []string
+}{
+	{"github.com/duckdb/", []string{"internal/duck"}},
+	{"github.com/apache/iceberg-go", []string{"internal/table"}},
+	{"github.com/jackc/pgx", []string{"internal/postgres"}},
+	{"github.com/minio/minio-go", []string{"internal/store", "internal/stack"}}, // the stack makes its bucket
+	{"github.com/twmb/franz-go", []string{"ingest", "internal/stack"}},
+	{"github.com/twmb/franz-go/pkg/kfake", []string{"internal/stack"}},
+	{"github.com/versity/versitygw", []string{"internal/stack"}},
+}
+
+// exceptions are imports that the rules above would refuse.
+var exceptions = map[string]string{
+	"internal/shell": "github.com/minio/minio-go/v7/pkg/signer", // its relay signs DuckDB's reads; no client of S3
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	err := filepath.WalkDir(".", func(dir string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			return nil
+		case dir != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		}
+		pkg, err := build.ImportDir(dir, 0) // pkg.Imports are those of files that are no tests
+		if noGo := new(build.NoGoError); errors.As(err, &noGo) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		seen++
+		for _, imported := range pkg.Imports {
+			if why := refused(filepath.ToSlash(dir), imported); why != "" {
+				t.Errorf("%s: %s imports %s: %s", pkg.ImportPos[imported][0], dir, imported, why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < len(mayImport) {
+		t.Errorf("%d packages found, fewer than have a rule of their own", seen)
+	}
+}
+
+// refused says which rule an import breaks; "" for none.
+func refused(importer, imported string) string {
+	if exceptions[importer] == imported {
+		return ""
+	}
+	for _, h := range homes {
+		if strings.HasPrefix(imported, h.library) && !slices.Contains(h.in, importer) {
+			return "only " + strings.Join(h.in, " and ") + " may"
+		}
+	}
+	ours, inside := strings.CutPrefix(imported, "smelt/")
+	switch allowed := mayImport[importer]; {
+	case importer == "." && (inside || imported == "smelt"):
+		return "the root imports nothing of smelt"
+	case !inside:
+		return ""
+	case len(allowed) == 0:
+		return "it may import nothing of smelt but the root"
+	case !slices.ContainsFunc(allowed, func(pattern string) bool { ok, _ := path.Match(pattern, ours); return ok }):
+		return "of smelt it may import the root and " + strings.Join(allowed, ", ") + " only"
+	}
+	return ""
+}
+
+func TestImportsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		importer, imported string
+		want               string
+	}{
+		{".", "smelt/internal/duck", "the root imports nothing of smelt"},
+		{"bronze", "smelt", ""},
+		{"bronze", "smelt/internal/store", "it may import nothing of smelt but the root"},
+		{"ingest", "smelt/bronze", "it may import nothing of smelt but the root"},
+		{"silver", "smelt/bronze", ""},
+		{"silver", "smelt/internal/table", ""},
+		{"silver", "smelt/internal/table/tabletest", "of smelt it may import the root and bronze, internal/* only"},
+		{"gold", "smelt/silver", "of smelt it may import the root and internal/* only"},
+		{"internal/store", "smelt/internal/table", "it may import nothing of smelt but the root"},
+		{"internal/table", "github.com/apache/iceberg-go/table", ""},
+		{"gold", "github.com/apache/iceberg-go/table", "only internal/table may"},
+		{"internal/shell", "github.com/duckdb/duckdb-go/v2", "only internal/duck may"},
+		{"internal/shell", "github.com/minio/minio-go/v7", "only internal/store and internal/stack may"},
+		{"ingest", "github.com/twmb/franz-go/pkg/kgo", ""},
+		{"ingest", "github.com/twmb/franz-go/pkg/kfake", "only internal/stack may"},
+	} {
+		if got := refused(c.importer, c.imported); got != c.want {
+			t.Errorf("%s imports %s: got %q, want %q", c.importer, c.imported, got, c.want)
+		}
+	}
+}
