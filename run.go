@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
-
-	"github.com/go-co-op/gocron/v2"
 )
 
 // Line is what [Run] drives.
@@ -46,52 +45,52 @@ const (
 // Run steps the stages until ctx ends. Errors are logged and retried, for ever:
 // every stage goes by what is durable. At the end it drains: the ingest stages
 // put what they have polled, and the others bring it through. It returns nil
-// then, or ErrDrain when that took too long; what was not brought through is in
-// bronze and will be when the line runs again.
+// then, ErrDrain when that took too long, or the error of a stage that failed;
+// what was not brought through is in bronze and will be when the line runs
+// again.
 func Run(ctx context.Context, line Line) error {
-	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(drainTimeout))
-	if err != nil {
-		return fmt.Errorf("scheduler: %w", err)
-	}
+	// Steps that are under way when ctx ends may end by themselves, but for those
+	// of ingest, which have to stop polling.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-
-	var ingest, refine sync.WaitGroup
-	for _, s := range line.Ingest {
-		ingest.Go(func() { line.keep(ctx, s, 0) })
-	}
-	for _, s := range line.Refine {
-		refine.Go(func() { line.keep(ctx, s, pollEvery) })
+	schedule, err := newSchedule()
+	if err != nil {
+		return err
 	}
 	for _, s := range line.Refresh {
-		if err := line.schedule(work, scheduler, refreshEvery, s); err != nil {
-			return err
-		}
+		err = errors.Join(err, schedule.add(s.Name(), refreshEvery, line.spaced(work, s)))
 	}
 	for _, s := range line.Keep {
-		if err := line.schedule(work, scheduler, keepEvery, s); err != nil {
-			return err
-		}
+		err = errors.Join(err, schedule.add(s.Name(), keepEvery, line.spaced(work, s)))
 	}
-	scheduler.Start()
+	if err != nil {
+		return errors.Join(err, schedule.stop())
+	}
+	var ingest, refine sync.WaitGroup
+	for _, s := range line.Ingest {
+		ingest.Go(func() { line.keep(ctx, ctx, s, 0) })
+	}
+	for _, s := range line.Refine {
+		refine.Go(func() { line.keep(ctx, work, s, pollEvery) })
+	}
+	schedule.start()
 
 	<-ctx.Done()
 	line.Log.Info("draining")
-	deadline, cancel := context.WithTimeout(work, drainTimeout)
-	defer cancel()
+	defer time.AfterFunc(drainTimeout, stop).Stop()
 	ingest.Wait() // each is bounded by itself
 	refine.Wait()
-	if err := scheduler.Shutdown(); err != nil {
+	if err := schedule.stop(); err != nil {
 		line.Log.Warn("stop the schedule", "error", err)
 	}
-	return line.drain(deadline)
+	return line.drain(work)
 }
 
-// keep steps a stage until ctx ends. The last step is left to end by itself.
-func (l *Line) keep(ctx context.Context, s Stage, every time.Duration) {
+// keep steps a stage, under the context work, until ctx ends.
+func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration) {
 	retry := retryMin
 	for ctx.Err() == nil {
-		p, err := l.step(ctx, s)
+		p, err := l.step(work, s)
 		wait := every
 		switch {
 		case err != nil:
@@ -106,63 +105,61 @@ func (l *Line) keep(ctx context.Context, s Stage, every time.Duration) {
 	}
 }
 
-// step runs one step, and tells of it. An ingest stage gets the context that
-// ends, so that it stops polling; it puts what it has all the same.
-func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
-	begin := time.Now()
-	p, err := s.Step(ctx)
-	took := time.Since(begin)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = nil // cut short by the end; the drain does it again
-	}
-	if err != nil {
-		l.Log.Error("step failed, and will be tried again", "stage", s.Name(), "error", err)
-	}
-	l.Observe(s.Name(), p, took, err)
-	return p, err
-}
-
-// schedule has a stage stepped every so often, one step at a time.
-func (l *Line) schedule(ctx context.Context, scheduler gocron.Scheduler, every time.Duration, s Stage) error {
+// spaced steps a stage whenever it is called, unless that is too soon after the
+// step before.
+func (l *Line) spaced(ctx context.Context, s Stage) func() {
 	var next time.Time
 	retry := retryMin
-	step := func() {
+	return func() {
 		if time.Now().Before(next) {
 			return
 		}
 		begin := time.Now()
 		_, err := l.step(ctx, s)
 		end := time.Now()
-		next = end.Add(refreshShare * end.Sub(begin))
+		pause := refreshShare * end.Sub(begin)
 		if err == nil {
 			retry = retryMin
-			return
+		} else {
+			pause = max(pause, retry)
+			retry = min(2*retry, retryMax)
 		}
-		next = end.Add(retry)
-		retry = min(2*retry, retryMax)
+		next = end.Add(pause)
 	}
-	_, err := scheduler.NewJob(gocron.DurationJob(every), gocron.NewTask(step),
-		gocron.WithName(s.Name()), gocron.WithSingletonMode(gocron.LimitModeReschedule))
-	if err != nil {
-		return fmt.Errorf("schedule %s: %w", s.Name(), err)
+}
+
+// step runs one step, and tells of it. That the end cut it short is no trouble.
+func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
+	begin := time.Now()
+	p, err := s.Step(ctx)
+	took := time.Since(begin)
+	trouble := err
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		trouble = nil
 	}
-	return nil
+	if trouble != nil {
+		l.Log.Error("step failed, and will be tried again", "stage", s.Name(), "error", trouble)
+	}
+	l.Observe(s.Name(), p, took, trouble)
+	return p, err
 }
 
 // drain brings what bronze has through to gold.
 func (l *Line) drain(ctx context.Context) error {
-	for _, stages := range [][]Stage{l.Refine, l.Refresh} {
-		for _, s := range stages {
-			for more := true; more; {
-				p, err := l.step(ctx, s)
-				if ctx.Err() != nil {
-					return Mark(ErrDrain, fmt.Errorf("%s did not get through within %s what bronze has: it will when the pipeline runs again", s.Name(), drainTimeout))
-				}
-				if err != nil {
-					return Mark(ErrDrain, fmt.Errorf("%s could not be drained; it will be when the pipeline runs again: %w", s.Name(), err))
-				}
-				more = p.More
+	for _, s := range slices.Concat(l.Refine, l.Refresh) {
+		for more := true; more; {
+			var p Progress
+			err := ctx.Err()
+			if err == nil {
+				p, err = l.step(ctx, s)
 			}
+			if err != nil && ctx.Err() != nil {
+				return Mark(ErrDrain, fmt.Errorf("%s did not get through within %s what bronze has: it will when the pipeline runs again", s.Name(), drainTimeout))
+			}
+			if err != nil {
+				return Mark(ErrDrain, fmt.Errorf("%s could not be drained; it will be when the pipeline runs again: %w", s.Name(), err))
+			}
+			more = p.More
 		}
 	}
 	return nil

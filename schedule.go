@@ -1,0 +1,55 @@
+package smelt
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+)
+
+// schedule calls jobs every so often, each one at a time.
+type schedule struct {
+	cron gocron.Scheduler
+	free []chan struct{} // by job: full while the job is not running
+}
+
+func newSchedule() (*schedule, error) {
+	cron, err := gocron.NewScheduler()
+	if err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	return &schedule{cron: cron}, nil
+}
+
+// add has a job called. A call that comes while the one before still runs is
+// left out.
+func (s *schedule) add(name string, every time.Duration, job func()) error {
+	free := make(chan struct{}, 1)
+	free <- struct{}{}
+	s.free = append(s.free, free)
+	task := func() {
+		select {
+		case <-free:
+			job()
+			free <- struct{}{}
+		default:
+		}
+	}
+	_, err := s.cron.NewJob(gocron.DurationJob(every), gocron.NewTask(task),
+		gocron.WithName(name), gocron.WithSingletonMode(gocron.LimitModeReschedule))
+	if err != nil {
+		return fmt.Errorf("schedule %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *schedule) start() { s.cron.Start() }
+
+// stop waits for the jobs that are running, and lets none run any more. The
+// scheduler itself would wait busily, and give up while a job still runs.
+func (s *schedule) stop() error {
+	for _, free := range s.free {
+		<-free
+	}
+	return s.cron.Shutdown()
+}
