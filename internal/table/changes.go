@@ -76,9 +76,14 @@ func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, l
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
 	for i, m := range manifests {
-		g.Go(func() (err error) {
-			read[i], err = m.FetchEntries(&storeIO{ctx: ctx, lake: t.lake}, live)
-			return err
+		g.Go(func() error {
+			for entry, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, live) {
+				if err != nil {
+					return err
+				}
+				read[i] = append(read[i], entry)
+			}
+			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -69,7 +69,7 @@ func TestExpireWaitsForABatch(t *testing.T) {
 	if done, tbl := expire(t, l, "silver.a", expireNow()); done != (table.Expired{}) || tbl.MetadataLocation() != before {
 		t.Errorf("54 snapshots: got %+v, want nothing done", done)
 	}
-	tbl = commit(t, tbl, table.Change{})
+	commit(t, tbl, table.Change{})
 	if done, _ := expire(t, l, "silver.a", table.Retention{Last: 5}); done.Snapshots != 0 {
 		t.Errorf("all are young: got %+v, want nothing done", done)
 	}

@@ -42,7 +42,7 @@ func TestFilesWrittenByDuckDB(t *testing.T) {
 	b := write(t, l, db, tbl, "b", `SELECT NULL::VARCHAR AS city, NULL::TIMESTAMPTZ AS event_time, 'nan'::DOUBLE AS value, NULL::DECIMAL(10,2) AS price,
 		NULL::VARCHAR[] AS tags, NULL::STRUCT(x INTEGER) AS place, NULL::DATE AS born`,
 		map[string]any{"city": nil, "event_time_day": nil})
-	tbl = commit(t, tbl, table.Change{Add: []table.File{a, b}})
+	commit(t, tbl, table.Change{Add: []table.File{a, b}})
 
 	tbl, err := table.Open(l.store, l.catalog, "s3://lake").Load(t.Context(), "silver.sensors")
 	if err != nil {
