@@ -32,7 +32,7 @@ var (
 //	go test -run TestSimulation -sim.seed=17 -sim.steps=20000 .
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	seeds, events := []uint64{1, 2, 3, 4}, 2000
+	seeds, events := []uint64{1, 2, 3}, 1500
 	if testing.Short() {
 		seeds, events = seeds[:2], 800
 	}
