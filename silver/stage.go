@@ -233,4 +233,3 @@ func (s *Stage) next(ctx context.Context, position map[int32]int64) (refs []bron
 
 // chainStart asks for a partition from its first object on.
 const chainStart = -1
-
