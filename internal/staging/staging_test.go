@@ -1,0 +1,268 @@
+package staging_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/staging"
+	"smelt/internal/store"
+	"smelt/internal/table"
+)
+
+// world is an area in memory, a table in it and a DuckDB that writes its files.
+type world struct {
+	staging.Area
+	table   *table.Table
+	session *duck.Session
+	down    atomic.Bool // the store answers nothing
+}
+
+const (
+	cacheBytes = 1 << 20
+	duckBytes  = 1 << 30
+)
+
+func setup(t *testing.T) *world {
+	t.Helper()
+	w := &world{}
+	w.Store = store.NewFaulty(store.NewMemory(), func(store.Op) store.Fault {
+		if w.down.Load() {
+			return store.FailBefore
+		}
+		return store.None
+	})
+	w.Lake = table.Open(w.Store, table.NewMemoryCatalog(), "s3://lake")
+	var err error
+	if w.Cache, err = store.NewCache(w.Store, t.TempDir(), cacheBytes); err != nil {
+		t.Fatal(err)
+	}
+	w.table, err = w.Lake.Create(t.Context(), "silver.sensors", table.Definition{
+		Columns:   []smelt.Column{{Name: "n", Type: smelt.Type{Name: "bigint"}}, {Name: "city", Type: smelt.Type{Name: "varchar"}}},
+		Partition: []smelt.PartitionField{{Transform: "identity", Column: "city"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := duck.Open(duck.Config{MemoryBytes: duckBytes, TempDir: t.TempDir(), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if w.session, err = db.Session(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.session.Close() })
+	return w
+}
+
+// write lets DuckDB write six rows, a file for each of three cities.
+func (w *world) write(t *testing.T) []smelt.DataFile {
+	t.Helper()
+	files, err := w.session.WriteParquet(t.Context(), "(SELECT n, 'city ' || n % 3 AS city FROM range(6) AS r(n))", t.TempDir(), duck.Layout{
+		FieldIDs: w.table.FieldIDs(), Partition: duck.PartitionValues(w.table.Partition()), Sort: "n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func (w *world) upload(t *testing.T) []staging.Staged {
+	t.Helper()
+	staged, err := w.Upload(t.Context(), w.table, w.write(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return staged
+}
+
+// stored lists the objects of the table's data folder.
+func (w *world) stored(t *testing.T) []string {
+	t.Helper()
+	const all = 1000
+	objects, err := w.Store.List(t.Context(), w.Lake.Key(w.table.Location())+"/data/", "", all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, o := range objects {
+		keys = append(keys, o.Key)
+	}
+	return keys
+}
+
+// total adds up a relation's numbers, and counts its rows.
+func (w *world) total(t *testing.T, relation string) [2]int64 {
+	t.Helper()
+	var got [2]int64
+	if err := w.session.Row(t.Context(), "SELECT count(*), coalesce(sum(n), 0)::BIGINT FROM "+relation, &got[0], &got[1]); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// What is written, uploaded and committed comes back the same, and from the
+// cache: with the store gone too.
+func TestThere(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	staged := w.upload(t)
+	committed, err := w.table.Commit(t.Context(), table.Change{Add: staging.Files(staged)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Keep(staged); err != nil {
+		t.Fatal(err)
+	}
+	head, _ := committed.Current()
+	files, err := committed.Files(t.Context(), head.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 3 || len(w.stored(t)) != 3 {
+		t.Fatalf("got %d files of the table, %d objects, want 3", len(files), len(w.stored(t)))
+	}
+	w.down.Store(true)
+	paths, release, err := w.Fetch(t.Context(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if got, want := w.total(t, duck.ReadParquet(committed.Columns(), paths)), [2]int64{6, 15}; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Two attempts at one step share no name.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.upload(t)
+	w.upload(t)
+	keys := w.stored(t)
+	if len(keys) != 6 {
+		t.Errorf("got %d objects, want 6: %v", len(keys), keys)
+	}
+	for _, key := range keys {
+		if !strings.HasPrefix(key, "silver/sensors/data/") || filepath.Ext(key) != ".parquet" {
+			t.Errorf("%s is no data file of the table", key)
+		}
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	kept, gone := w.upload(t), w.upload(t)
+	if err := w.Discard(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.stored(t); len(got) != len(kept) {
+		t.Errorf("got %d objects, want %d", len(got), len(kept))
+	}
+	paths, release, err := w.Fetch(t.Context(), staging.Files(kept))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if got := w.total(t, duck.ReadParquet(w.table.Columns(), paths)); got[0] != 6 {
+		t.Errorf("got %d rows, want 6", got[0])
+	}
+}
+
+// With the store away nothing is staged, and what is not can be discarded.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	files := w.write(t)
+	there := staging.Files(w.upload(t))
+	w.down.Store(true)
+	staged, err := w.Upload(t.Context(), w.table, files)
+	if err == nil {
+		t.Fatal("uploaded without a store")
+	}
+	if err := w.Discard(t.Context(), staged); err != nil {
+		t.Errorf("discard: %v", err)
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f.Path); err != nil {
+			t.Errorf("the local file is gone: %v", err)
+		}
+	}
+	paths, release, err := w.Fetch(t.Context(), there)
+	release()
+	if err == nil || paths != nil {
+		t.Errorf("fetched %v without a store", paths)
+	}
+}
+
+func TestFetchCancelled(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	files := staging.Files(w.upload(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, release, err := w.Fetch(ctx, files)
+	release()
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+func column(name, typ string) smelt.Column {
+	return smelt.Column{Name: name, Type: smelt.Type{Name: typ}}
+}
+
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for _, c := range []struct {
+		name    string
+		columns []smelt.Column
+		want    []smelt.Column
+		refused string
+	}{
+		{"none", nil, nil, ""},
+		{"all there, in another order", []smelt.Column{column("city", "varchar"), column("n", "bigint")}, nil, ""},
+		{"new ones", []smelt.Column{column("n", "bigint"), column("m", "double"), column("k", "date")}, []smelt.Column{column("m", "double"), column("k", "date")}, ""},
+		{"another type", []smelt.Column{column("n", "double")}, nil, "cast it to BIGINT"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := staging.Missing(w.table, c.columns)
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+			if (err != nil) != (c.refused != "") || errors.Is(err, smelt.ErrPipeline) != (err != nil) {
+				t.Fatalf("got error %v", err)
+			}
+			if err != nil && !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.refused)) {
+				t.Errorf("got %q, want %q in it", err, c.refused)
+			}
+		})
+	}
+}
+
+func TestRelation(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	relation := staging.Relation("(SELECT 'x' AS other, 7::BIGINT AS n)", w.table, []smelt.Column{column("n", "bigint")})
+	got, err := w.session.Describe(t.Context(), "FROM "+relation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := w.table.Columns(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got, want := w.total(t, relation), [2]int64{1, 7}; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
