@@ -64,7 +64,7 @@ func (s *Shell) Interact(ctx context.Context, printer *Printer, history string) 
 	defer func() { _ = os.Chmod(history, 0o600) }() // readline writes it anew when it is long
 	defer line.Close()
 	if err := s.greet(ctx, printer.Out); err != nil {
-		return err
+		fmt.Fprintln(printer.Err, err) // the trouble may pass, or be what is to be looked into
 	}
 	return i.loop(ctx)
 }

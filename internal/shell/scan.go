@@ -70,7 +70,7 @@ func next(sql string, at int) (token, bool) {
 		case strings.HasPrefix(rest, "--"):
 			at += lengthTo(rest, "\n", 2)
 		case strings.HasPrefix(rest, "/*"):
-			at += lengthTo(rest, "*/", 2)
+			at += comment(rest)
 		case strings.IndexByte(" \t\r\n\f\v", rest[0]) >= 0:
 			at++
 		default:
@@ -80,6 +80,24 @@ func next(sql string, at int) (token, bool) {
 		}
 	}
 	return token{}, false
+}
+
+// comment is the length of the comment that s begins with; comments nest.
+func comment(s string) int {
+	depth := 0
+	for i := 0; i+1 < len(s); i++ {
+		switch s[i : i+2] {
+		case "/*":
+			depth++
+			i++
+		case "*/":
+			if depth--; depth == 0 {
+				return i + 2
+			}
+			i++
+		}
+	}
+	return len(s)
 }
 
 // lengthTo is how far a text goes up to the end of a mark, looked for from a place on.

@@ -3,6 +3,7 @@ package shell_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,6 +113,36 @@ c' AS t, NULL AS z, {'k': [1, NULL]} AS s, '{"x": 1.0}'::JSON AS j, TIMESTAMPTZ 
 	}
 }
 
+// On a narrow terminal long texts are cut, and then the last columns left out.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	l := newLake(t, "narrow")
+	s := l.open()
+	for _, c := range []struct {
+		sql, want string
+		width     int
+	}{
+		{"SELECT repeat('é', 60) AS long, 1 AS n", `┌─────────────────────────────────┬───┐
+│ long                            │ n │
+├─────────────────────────────────┼───┤
+│ éééééééééééééééééééééééééééééé… │ 1 │
+└─────────────────────────────────┴───┘
+1 row
+`, 39},
+		{"SELECT 'abc' AS a, NULL AS b FROM range(1001)", "1,001 rows, the first 1,000 shown; --csv and --json give all, 1 of 2 columns shown\n", 10},
+	} {
+		statements, _ := shell.Split(c.sql + ";")
+		r, err := s.Run(t.Context(), statements[0], false)
+		l.must(err)
+		var out strings.Builder
+		p := shell.Printer{Out: &out, Err: io.Discard, Width: func() int { return c.width }}
+		l.must(p.Print(r))
+		if got := out.String(); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%s:\n got %s\nwant %s", c.sql, got, c.want)
+		}
+	}
+}
+
 // A statement cannot change the lake, however it is written.
 func TestRefused(t *testing.T) {
 	t.Parallel()
@@ -138,6 +169,7 @@ func TestRefused(t *testing.T) {
 		"ATTACH 's3://lake/x.duckdb'",
 		"ATTACH 'lake' AS l (TYPE iceberg)",
 		"ATTACH 'postgres:dbname=x' AS p",
+		"ATTACH 'local.duckdb' AS p (TYPE postgres)",
 		"COPY (SELECT 1) TO 'https://127.0.0.1/x.csv'",
 		"COPY (SELECT 1) TO '" + inHome + "'",
 		"COPY (SELECT 1) TO '" + filepath.Join(link, "x.csv") + "'",
