@@ -3,44 +3,15 @@
 # kill -9 of the pipeline and then of everything in mid-stream, start, verify again, stop.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+. "$root/scripts/demo.sh"
 build
+own_lake e2e
 
-free_port() {
-	local port
-	while :; do
-		port=$((20000 + RANDOM % 20000))
-		if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-			echo "$port"
-			return
-		fi
-	done
-}
-
-extensions=$SMELT_HOME/extensions
-SMELT_HOME=$(mktemp -d "${TMPDIR:-/tmp}/smelt-e2e.XXXXXX")
-chmod 755 "$SMELT_HOME" # PostgreSQL, which does not run as root, has to get through
-export SMELT_HOME
-SMELT_KAFKA_PORT=$(free_port) SMELT_S3_PORT=$(free_port) SMELT_CONSOLE_PORT=$(free_port) SMELT_POSTGRES_PORT=$(free_port)
-SMELT_HTTP=127.0.0.1:$(free_port)
-export SMELT_KAFKA_PORT SMELT_S3_PORT SMELT_CONSOLE_PORT SMELT_POSTGRES_PORT SMELT_HTTP
-[ -d "$extensions" ] && cp -r "$extensions" "$SMELT_HOME/extensions"
-
-end() {
-	local code=$?
-	"$root/scripts/reset.sh" --yes >/dev/null 2>&1 || true
-	rm -rf "$SMELT_HOME"
-	[ "$code" = 0 ] || echo "end to end: failed" >&2
-}
-trap end EXIT
-
-say() { printf -- '-- %s\n' "$*"; }
-query() { "$root/scripts/query.sh" --csv -c "$1" | tail -n +2; }
 expect() { # description, command…: it must succeed
 	local what=$1
 	shift
 	"$@" || { echo "end to end: $what" >&2; exit 1; }
 }
-pid() { head -n 1 "$SMELT_HOME/run/$1.pid"; }
 kill_hard() {
 	local p
 	p=$(pid "$1")
@@ -70,13 +41,6 @@ for i in $(seq 1 500); do
 	printf '{"sensor_id":"e2e-001","temperature":%d,"unit":"C","event_time":"2026-01-01T00:00:00Z"}\n' "$((i % 40))"
 done | "$root/bin/smelt" produce --topic sensor.readings
 arrived() { [ "$(query "SELECT count(*) FROM gold WHERE hour = '2026-01-01' AND readings = $1")" = 1 ]; }
-await() { # until a command succeeds, for a minute at most
-	local end=$((SECONDS + 60))
-	until "$@"; do
-		[ "$SECONDS" -lt "$end" ] || return 1
-		read -rt 0.5 <> <(:) || true
-	done
-}
 expect "500 records arrive in gold" await arrived 500
 expect "and none was there before" test "$before" = 0
 
