@@ -148,6 +148,12 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err != nil {
 		return smelt.Progress{}, err
 	}
+	if before.ReferenceVersion > s.refs.Version { // another process has seen a later one
+		s.bound = false
+		if err := s.bind(ctx); err != nil {
+			return smelt.Progress{}, err
+		}
+	}
 	refs, more, err := s.next(ctx, before.Position)
 	if err != nil || len(refs) == 0 {
 		s.stepBytes = minStepBytes
