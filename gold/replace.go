@@ -3,6 +3,7 @@ package gold
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,18 +166,12 @@ func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected [
 	return affected, release, nil
 }
 
-// holds says whether a gold file may have rows of the windows.
+// holds says whether a gold file may have rows of the windows, which are in
+// order.
 func (s *Stage) holds(f table.File, windows []time.Time) bool {
 	lo, hi, ok := f.Range(s.Model.Column)
-	if !ok {
-		return true
-	}
-	for _, w := range windows {
-		if !w.Before(lo) && !w.After(hi) {
-			return true
-		}
-	}
-	return false
+	i, _ := slices.BinarySearchFunc(windows, lo, time.Time.Compare)
+	return !ok || i < len(windows) && !windows[i].After(hi)
 }
 
 // merge fills work.result with what is to be written: the fresh rows of the

@@ -262,6 +262,11 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 			return 0, errors.Join(err, s.Area.Discard(ctx, staged))
 		}
 	}
+	if j.all != "" {
+		if err := s.session.Row(ctx, "SELECT count(DISTINCT "+s.window()+") FROM work.fresh", &next.Windows); err != nil {
+			return 0, err
+		}
+	}
 	if err := ledger.Write(&change, next); err != nil {
 		return 0, err
 	}
@@ -275,6 +280,6 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 	if err := s.Area.Keep(staged); err != nil {
 		s.Log.Warn("keep files in the cache", "table", s.Name(), "error", err)
 	}
-	s.Log.Info("gold refresh", "table", s.Name(), "windows", len(touched), "took", time.Since(now).Round(time.Millisecond).String())
-	return int64(len(touched)), nil
+	s.Log.Info("gold refresh", "table", s.Name(), "windows", next.Windows, "took", time.Since(now).Round(time.Millisecond).String())
+	return next.Windows, nil
 }

@@ -103,7 +103,8 @@ type chunk struct {
 	files    []table.File
 }
 
-// chunks cuts a refresh of the windows listed, or of all, into parts.
+// chunks cuts a refresh of the windows listed, in their order, or of all, into
+// parts.
 func (s *Stage) chunks(ctx context.Context, files []table.File, windows []time.Time, all bool) ([]chunk, error) {
 	unit := max(24*time.Hour, s.Model.Window)
 	days := map[time.Time]bool{}
@@ -119,11 +120,8 @@ func (s *Stage) chunks(ctx context.Context, files []table.File, windows []time.T
 	var bytes int64
 	for _, day := range slices.SortedFunc(maps.Keys(days), time.Time.Compare) {
 		next := chunk{from: day, to: day.Add(unit), all: all}
-		for _, w := range windows {
-			if start(unit, w).Equal(day) {
-				next.windows = append(next.windows, w)
-			}
-		}
+		n, _ := slices.BinarySearchFunc(windows, next.to, time.Time.Compare)
+		next.windows, windows = windows[:n:n], windows[n:]
 		var size int64
 		for _, f := range files {
 			if lo, hi, ok := f.Range(s.Pipeline.Events.Time); !ok || lo.Before(next.to) && !hi.Before(next.from) {

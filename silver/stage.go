@@ -159,16 +159,16 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 		s.stepBytes = minStepBytes
 		return smelt.Progress{}, err
 	}
-	t, done, err := s.take(ctx, t, before, refs)
+	next, done, err := s.take(ctx, t, before, refs)
 	for duck.OutOfMemory(err) && len(refs) > 1 {
 		refs, more = refs[:len(refs)/2], true // a chain's beginning is as good a step
 		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(refs))
-		t, done, err = s.take(ctx, t, before, refs)
+		next, done, err = s.take(ctx, t, before, refs)
 	}
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	if err := s.publishRejects(ctx, t); err != nil {
+	if err := s.publishRejects(ctx, next); err != nil {
 		return smelt.Progress{}, err
 	}
 	if more {
