@@ -51,7 +51,7 @@ func valueOf(t smelt.Type, leaf string, depth int) string {
 	matches := func(pattern string) string {
 		return fmt.Sprintf("regexp_full_match(%s, %s)", text, duck.Literal(pattern))
 	}
-	unquoted := "trim(" + text + ", '\"')"
+	unquoted := fmt.Sprintf("substr(%s, 2, strlen(%s) - 2)", text, text) // of ASCII
 	switch t.Name {
 	case "varchar":
 		return fmt.Sprintf("CASE WHEN starts_with(%s, '\"') THEN %s->>'$' END", text, leaf)
