@@ -218,7 +218,7 @@ func (stopCmd) Run(ctx context.Context, s *settings, io *streams) error {
 
 // remains are what a reset leaves in the state folder: the user's own settings
 // and what was downloaded.
-var remains = map[string]bool{userFile: true, "extensions": true}
+var remains = map[string]bool{userFile: true, "extensions": true, "interop": true}
 
 // wipe empties the state folder.
 func wipe(home string) error {
