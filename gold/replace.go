@@ -104,16 +104,25 @@ func (s *Stage) part(ctx context.Context, j job, c chunk) error {
 // silver row lies in one of them.
 func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
 	at := duck.Quote(s.Pipeline.Events.Time)
-	condition := fmt.Sprintf("%s >= %s AND %s < %s", at, timestamp(c.from), at, timestamp(c.to))
+	between := func(from, to time.Time) string {
+		return fmt.Sprintf("%s >= %s AND %s < %s", at, timestamp(from), at, timestamp(to))
+	}
 	if c.all {
-		return condition, nil
+		return between(c.from, c.to), nil
 	}
 	starts := make([]string, len(c.windows))
 	for i, w := range c.windows {
 		starts[i] = "(" + timestamp(w) + ")"
 	}
-	err := s.session.Exec(ctx, "INSERT INTO work.windows VALUES "+strings.Join(starts, ", "))
-	return condition + fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", bucket(s.Model.Window, at)), err
+	if err := s.session.Exec(ctx, "INSERT INTO work.windows VALUES "+strings.Join(starts, ", ")); err != nil {
+		return "", err
+	}
+	first, last := c.windows[0], c.windows[len(c.windows)-1]
+	condition := between(first, last.Add(s.Model.Window))
+	if last.Sub(first) == time.Duration(len(c.windows)-1)*s.Model.Window { // no gap, as a stream has none
+		return condition, nil
+	}
+	return condition + fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", bucket(s.Model.Window, at)), nil
 }
 
 // checkWindows refuses rows that are of no window, or of one not asked for.
