@@ -47,24 +47,30 @@ expect "and none was there before" test "$before" = 0
 say "verify"
 "$root/bin/smelt" verify
 
+bronze_has() { [ "$(query "SELECT count(*) FROM bronze")" -ge "$1" ]; }
+flood() { exec "$root/bin/smelt" generate --count 3000 --rate 250 --history 0s; }
+
 say "kill -9 of the pipeline in mid-stream"
-"$root/bin/smelt" generate --count 3000 --rate 1500 --history 0s &
-flood=$!
-read -rt 0.7 <> <(:) || true
+before=$(query "SELECT count(*) FROM bronze")
+flood &
+flooding=$!
+expect "the flood reaches bronze" await bronze_has $((before + 100))
 kill_hard run
-wait "$flood"
+wait "$flooding"
 "$root/scripts/start.sh" | tail -n 2
+expect "all 3,000 reach bronze" await bronze_has $((before + 3000))
 "$root/bin/smelt" verify
 
 say "kill -9 of everything in mid-stream"
-"$root/bin/smelt" generate --count 3000 --rate 1500 --history 0s >/dev/null 2>&1 &
-flood=$!
-read -rt 0.7 <> <(:) || true
+before=$(query "SELECT count(*) FROM bronze")
+flood >/dev/null 2>&1 &
+flooding=$!
+expect "the flood reaches bronze" await bronze_has $((before + 100))
 kill_hard run
 kill_hard stack
 kill_hard generate
-kill -9 "$flood" 2>/dev/null || true # without a broker it would wait for one
-wait "$flood" || true
+kill -9 "$flooding" 2>/dev/null || true # without a broker it would wait for one
+wait "$flooding" || true
 "$root/scripts/start.sh" | tail -n 2
 "$root/bin/smelt" verify
 expect "the 500 are there, once" test "$(query "SELECT count(*) || ' ' || count(DISTINCT (_partition_id, _partition_offset)) FROM silver WHERE sensor_id = 'e2e-001'")" = "500 500"
