@@ -280,6 +280,6 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 	if err := s.Area.Keep(staged); err != nil {
 		s.Log.Warn("keep files in the cache", "table", s.Name(), "error", err)
 	}
-	s.Log.Info("gold refresh", "table", s.Name(), "windows", next.Windows, "took", time.Since(now).Round(time.Millisecond).String())
+	s.Log.Debug("gold refresh", "table", s.Name(), "windows", next.Windows, "took", time.Since(now).Round(time.Millisecond).String())
 	return next.Windows, nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"smelt"
 	"smelt/ingest"
@@ -67,11 +68,17 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	for _, l := range lines {
 		all.Keep = append(all.Keep, line.NewKeeper(l.Pipeline, parts))
 	}
-	all.Log, all.Observe = log, metrics.Observe
+	tally := newTally()
+	all.Log = log
+	all.Observe = func(stage string, p smelt.Progress, took time.Duration, err error) {
+		metrics.Observe(stage, p, took, err)
+		tally.observe(stage, p)
+	}
 	for _, s := range slices.Concat(all.Ingest, all.Refine, all.Refresh) {
 		metrics.Expect(s.Name())
 	}
 	go s.gauge(ctx, lake, pipelines, metrics)
+	go tally.log(ctx, log)
 	return smelt.Run(ctx, all)
 }
 
