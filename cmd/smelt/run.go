@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"smelt"
@@ -64,21 +65,30 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	log.Info("running", "pipelines", len(lines), "http", server.Address())
+	return s.drive(ctx, lines, parts, lake, metrics)
+}
+
+// drive runs the lines, and what watches them, until ctx ends.
+func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, lake *lake, metrics *telemetry.Metrics) error {
 	all := stages(lines)
-	for _, l := range lines {
-		all.Keep = append(all.Keep, line.NewKeeper(l.Pipeline, parts))
-	}
 	tally := newTally()
-	all.Log = log
+	all.Log = parts.Log
 	all.Observe = func(stage string, p smelt.Progress, took time.Duration, err error) {
 		metrics.Observe(stage, p, took, err)
 		tally.observe(stage, p)
 	}
+	var pipelines []*smelt.Pipeline
+	for _, l := range lines {
+		all.Keep = append(all.Keep, line.NewKeeper(l.Pipeline, parts))
+		pipelines = append(pipelines, l.Pipeline)
+	}
 	for _, s := range slices.Concat(all.Ingest, all.Refine, all.Refresh) {
 		metrics.Expect(s.Name())
 	}
-	go s.gauge(ctx, lake, pipelines, metrics)
-	go tally.log(ctx, log)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	watchers.Go(func() { s.gauge(ctx, lake, pipelines, metrics) })
+	watchers.Go(func() { tally.log(ctx, parts.Log) })
 	return smelt.Run(ctx, all)
 }
 
