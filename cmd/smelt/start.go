@@ -22,6 +22,10 @@ const (
 	stackTimeout = 2 * time.Minute
 	// firstDataTimeout is how long the first data may take to get to gold.
 	firstDataTimeout = 2 * time.Minute
+	// A lake that has data already is waited for until it has what is being sent
+	// now: fresh is that, and after freshTimeout it need not be.
+	fresh        = time.Minute
+	freshTimeout = 10 * time.Second
 )
 
 // Run starts what is not running yet, and waits until bronze, silver and gold
@@ -36,18 +40,18 @@ func (startCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := parseAgain(s) // the stack has written its settings by now
+	now, err := parseAgain(s) // the stack has written its settings by now
 	if err != nil {
 		return err
 	}
-	receipt, err := fresh.awaitData(ctx, io.Err)
+	receipt, err := now.awaitData(ctx, io.Err)
 	if err != nil {
 		return err
 	}
 	if !started {
 		fmt.Fprintln(io.Out, "smelt already runs.")
 	}
-	fresh.welcome(io.Out, receipt)
+	now.welcome(io.Out, receipt)
 	return nil
 }
 
@@ -108,14 +112,14 @@ func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.
 	defer lake.Close()
 	wait, cancel := context.WithTimeout(ctx, firstDataTimeout)
 	defer cancel()
-	shown := ""
+	begin, shown := time.Now(), ""
 	for {
 		receipt, err := audit.Count(wait, lake.Store, lake.Tables, pipelines[0], time.Now())
 		if err != nil && wait.Err() == nil {
 			return receipt, err
 		}
 		ready := receipt.Ready()
-		if err == nil && ready.All() {
+		if err == nil && ready.All() && (isFresh(receipt) || time.Since(begin) > freshTimeout) {
 			return receipt, nil
 		}
 		if line := waitingFor(ready); line != shown {
@@ -134,6 +138,10 @@ func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.
 	}
 }
 
+func isFresh(r audit.Receipt) bool {
+	return r.FreshSeconds != nil && *r.FreshSeconds < fresh.Seconds()
+}
+
 // waitingFor says which layers have data and which is missing.
 func waitingFor(r audit.Ready) string {
 	for _, layer := range []struct {
@@ -144,7 +152,7 @@ func waitingFor(r audit.Ready) string {
 			return "waiting for the first data in " + layer.name + " …"
 		}
 	}
-	return "every layer has data"
+	return "every layer has data; waiting for the newest …"
 }
 
 // welcome says where everything is, and what to try next.
