@@ -38,16 +38,19 @@ type Staged struct {
 }
 
 // Upload puts local Parquet files into a table's folder, under names that no
-// other attempt will ever use.
+// other attempt will ever use. After an error none of them is staged, and those
+// that had arrived are deleted again, so that a store that comes and goes is not
+// filled with files that no table has.
 func (a Area) Upload(ctx context.Context, t *table.Table, files []smelt.DataFile) ([]Staged, error) {
-	staged := make([]Staged, len(files))
-	g, ctx := errgroup.WithContext(ctx)
+	staged, keys := make([]Staged, len(files)), make([]string, len(files))
+	g, uploading := errgroup.WithContext(ctx)
 	g.SetLimit(transfers)
 	for i, f := range files {
+		local := f.Path
+		f.Path = a.Lake.Key(t.Location()) + "/data/" + uuid.NewString() + ".parquet"
+		keys[i] = f.Path
 		g.Go(func() error {
-			local := f.Path
-			f.Path = a.Lake.Key(t.Location()) + "/data/" + uuid.NewString() + ".parquet"
-			if err := a.put(ctx, f.Path, local); err != nil {
+			if err := a.put(uploading, f.Path, local); err != nil {
 				return err
 			}
 			file, err := t.NewFile(f)
@@ -55,7 +58,11 @@ func (a Area) Upload(ctx context.Context, t *table.Table, files []smelt.DataFile
 			return err
 		})
 	}
-	return staged, g.Wait()
+	if err := g.Wait(); err != nil {
+		_ = a.Store.Delete(ctx, keys...) // what is left is garbage, nothing worse
+		return nil, err
+	}
+	return staged, nil
 }
 
 func (a Area) put(ctx context.Context, key, local string) error {
@@ -79,14 +86,12 @@ func (a Area) Keep(staged []Staged) error {
 // Discard deletes files whose commit has been refused for certain. One whose
 // outcome is unknown must never be discarded: it may be live.
 func (a Area) Discard(ctx context.Context, staged []Staged) error {
-	var keys []string
-	for _, s := range staged {
-		if s.File.Key != "" { // it was not uploaded
-			keys = append(keys, s.File.Key)
-		}
-	}
-	if len(keys) == 0 {
+	if len(staged) == 0 {
 		return nil
+	}
+	keys := make([]string, len(staged))
+	for i, s := range staged {
+		keys[i] = s.File.Key
 	}
 	return a.Store.Delete(ctx, keys...)
 }

@@ -22,7 +22,8 @@ type world struct {
 	staging.Area
 	table   *table.Table
 	session *duck.Session
-	down    atomic.Bool // the store answers nothing
+	down    atomic.Bool  // the store answers nothing
+	refused atomic.Int64 // that many puts from now, one takes place but fails; 0: none
 }
 
 const (
@@ -33,9 +34,12 @@ const (
 func setup(t *testing.T) *world {
 	t.Helper()
 	w := &world{}
-	w.Store = store.NewFaulty(store.NewMemory(), func(store.Op) store.Fault {
-		if w.down.Load() {
+	w.Store = store.NewFaulty(store.NewMemory(), func(op store.Op) store.Fault {
+		switch {
+		case w.down.Load():
 			return store.FailBefore
+		case op.Name == "put" && w.refused.Add(-1) == 0:
+			return store.FailAfter
 		}
 		return store.None
 	})
@@ -175,6 +179,21 @@ func TestDiscard(t *testing.T) {
 	defer release()
 	if got := w.total(t, duck.ReadParquet(w.table.Columns(), paths)); got[0] != 6 {
 		t.Errorf("got %d rows, want 6", got[0])
+	}
+}
+
+// An upload of which one file fails, perhaps after it has arrived, leaves none.
+func TestUploadLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	files := w.write(t)
+	w.refused.Store(int64(len(files)))
+	staged, err := w.Upload(t.Context(), w.table, files)
+	if err == nil || staged != nil {
+		t.Fatalf("staged %v, %v; want the error of the last put", staged, err)
+	}
+	if left := w.stored(t); len(left) != 0 {
+		t.Errorf("%v are left", left)
 	}
 }
 
