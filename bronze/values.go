@@ -14,6 +14,38 @@ import (
 // record whose offset is wanted and whose line embeds one. The bytes are valid
 // until yield returns.
 func Values(path string, wanted map[int64]bool, yield func(offset int64, raw []byte) error) error {
+	left := len(wanted)
+	if left == 0 {
+		return nil
+	}
+	err := eachLine(path, func(line []byte) error {
+		offset, err := lineOffset(line)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", path, err)
+		}
+		if !wanted[offset] {
+			return nil
+		}
+		left--
+		if raw, ok := RawValue(line); ok {
+			if err := yield(offset, raw); err != nil {
+				return err
+			}
+		}
+		if left == 0 {
+			return io.EOF
+		}
+		return nil
+	})
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// eachLine calls yield with the lines of a downloaded object, until it gives an
+// error, which is returned. The bytes are valid until yield returns.
+func eachLine(path string, yield func(line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -29,7 +61,7 @@ func Values(path string, wanted map[int64]bool, yield func(offset int64, raw []b
 	}
 	defer plain.Close()
 	buffer := bufio.NewReaderSize(plain, lineBuffer)
-	for left := len(wanted); left > 0; {
+	for {
 		line, err := readLine(buffer)
 		if err == io.EOF {
 			return nil
@@ -37,21 +69,10 @@ func Values(path string, wanted map[int64]bool, yield func(offset int64, raw []b
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		offset, err := lineOffset(line)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-		if !wanted[offset] {
-			continue
-		}
-		left--
-		if raw, ok := RawValue(line); ok {
-			if err := yield(offset, raw); err != nil {
-				return err
-			}
+		if err := yield(line); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 // offsetMember precedes the offset, which is a line's second member.

@@ -21,7 +21,7 @@ type lake struct {
 }
 
 // open makes a line over a pipeline in memory.
-func open(t *testing.T, p *smelt.Pipeline, carefully bool) *lake {
+func open(t *testing.T, p *smelt.Pipeline, carefully bool, options ...func(*line.Parts)) *lake {
 	t.Helper()
 	db, err := duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: t.TempDir()})
 	if err != nil {
@@ -32,6 +32,9 @@ func open(t *testing.T, p *smelt.Pipeline, carefully bool) *lake {
 		t.Fatal(err)
 	}
 	mem.Parts.Carefully = carefully
+	for _, o := range options {
+		o(&mem.Parts)
+	}
 	mem.References.Set("locations", text("sensor_id", "city"), [][]any{{"hel-001", "Espoo"}, {"nyc-001", "New York"}})
 	l, err := line.Open(t.Context(), p, mem.Parts)
 	if err != nil {

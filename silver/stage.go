@@ -160,8 +160,9 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 		return smelt.Progress{}, err
 	}
 	next, done, err := s.take(ctx, t, before, refs)
+	halved := false
 	for duck.OutOfMemory(err) && len(refs) > 1 {
-		refs, more = refs[:len(refs)/2], true // a chain's beginning is as good a step
+		refs, more, halved = refs[:len(refs)/2], true, true // a chain's beginning is as good a step
 		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(refs))
 		next, done, err = s.take(ctx, t, before, refs)
 	}
@@ -171,14 +172,17 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err := s.publishRejects(ctx, next); err != nil {
 		return smelt.Progress{}, err
 	}
-	if more {
-		s.stepBytes = min(2*s.stepBytes, maxStepBytes)
-	} else {
-		s.stepBytes = minStepBytes
-	}
 	progress := smelt.Progress{Records: done, More: more}
 	for _, ref := range refs {
 		progress.Bytes += ref.Size
+	}
+	switch {
+	case halved:
+		s.stepBytes = max(1, progress.Bytes) // more would not fit
+	case more:
+		s.stepBytes = min(2*s.stepBytes, maxStepBytes)
+	default:
+		s.stepBytes = minStepBytes
 	}
 	return progress, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,13 +66,12 @@ func (s *Stage) download(ctx context.Context, refs []bronze.Ref, dir string) (fi
 
 // refine fills work.silver and work.rejects from local bronze files.
 func (s *Stage) refine(ctx context.Context, t *table.Table, files []localFile, longest int64, now time.Time) error {
-	if err := s.extract.extract(ctx, paths(files), longest); err != nil {
-		return err
+	err := s.sift(ctx, paths(files), longest, now)
+	if duck.OutOfMemory(err) && len(files) == 1 {
+		s.Log.Warn("an object did not fit into DuckDB's memory; taking it in parts", "pipeline", s.Pipeline.Name, "object", filepath.Base(files[0].path))
+		err = s.siftParts(ctx, files[0].path, now)
 	}
-	if err := s.transform.transform(ctx, s.refs, now); err != nil {
-		return err
-	}
-	if err := s.transform.reject(ctx, now); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := addRaws(ctx, s.session, files); err != nil {

@@ -53,9 +53,13 @@ func (k *Keeper) Step(ctx context.Context) (smelt.Progress, error) {
 	return smelt.Progress{}, errors.Join(errs...)
 }
 
-// needed are the silver snapshots from which gold and quarantine go on.
+// needed are the silver snapshots from which gold and quarantine go on, and the
+// newest one: what comes while the keeper is at work is not its business.
 func (k *Keeper) needed(ctx context.Context) ([]int64, error) {
-	var needed []int64
+	needed, err := k.handed(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range k.pipeline.Gold {
 		l, err := read[ledger.Gold](ctx, k.lake, gold.TableName(k.pipeline.Name, m.Name))
 		if err != nil {
@@ -66,6 +70,47 @@ func (k *Keeper) needed(ctx context.Context) ([]int64, error) {
 		}
 	}
 	return needed, nil
+}
+
+// handed are silver's newest snapshot and the oldest one that hands rejects to
+// quarantine which it does not have yet. Only those snapshots know of the
+// rejects. Quarantine comes first: so what it gets meanwhile stays as well.
+func (k *Keeper) handed(ctx context.Context) ([]int64, error) {
+	q, err := k.lake.Load(ctx, silver.QuarantineName(k.pipeline.Name))
+	if err != nil && !errors.Is(err, smelt.ErrNotFound) {
+		return nil, err
+	}
+	var have ledger.Quarantine
+	if err == nil {
+		if have, _, _, err = ledger.Read[ledger.Quarantine](q); err != nil {
+			return nil, err
+		}
+	}
+	s, err := k.lake.Load(ctx, silver.TableName(k.pipeline.Name))
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var handed []int64
+	if newest, ok := s.Current(); ok {
+		handed = append(handed, newest.ID)
+	}
+	pending, _, err := silver.Pending(ctx, s, q, have.SilverSnapshot)
+	if err != nil || len(pending) == 0 {
+		return handed, err
+	}
+	for _, a := range s.Ancestors() {
+		l, _, err := ledger.Of[ledger.Silver](a)
+		if err != nil {
+			return nil, err
+		}
+		if l.Rejects != nil && l.Rejects.File.Path == pending[0].File.Path {
+			handed = append(handed, a.ID)
+		}
+	}
+	return handed, nil
 }
 
 func read[L ledger.Silver | ledger.Quarantine | ledger.Gold](ctx context.Context, lake *table.Lake, name string) (l L, err error) {

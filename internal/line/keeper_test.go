@@ -1,0 +1,215 @@
+package line_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"smelt"
+	"smelt/internal/ledger"
+	"smelt/internal/line"
+	"smelt/internal/pipetest"
+	"smelt/internal/staging"
+	"smelt/internal/store"
+	"smelt/internal/table"
+	stage "smelt/silver"
+)
+
+// kept is a pipeline's tables in memory, to which a test commits by hand.
+type kept struct {
+	t      *testing.T
+	area   staging.Area
+	keeper *line.Keeper
+	tables map[string]*table.Table
+}
+
+func keep(t *testing.T) *kept {
+	p, err := smelt.ReadPipeline(fstest.MapFS{
+		"p/pipeline.yml": {Data: []byte("source: {kafka: t}\nevents: {time: ts, columns: {ts: timestamptz not null}}\ngold: {x: {window: 1h, column: hour}}\n")},
+		"p/silver.sql":   {Data: []byte("SELECT ts, _partition_id, _partition_offset FROM bronze.p")},
+		"p/x.sql":        {Data: []byte("SELECT date_trunc('hour', ts) AS hour FROM silver.p")},
+	}, "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := store.NewMemory()
+	area := staging.Area{Store: objects, Lake: table.Open(objects, table.NewMemoryCatalog(), "s3://test")}
+	k := &kept{t, area, line.NewKeeper(p, line.Parts{Area: area, Locker: pipetest.NewLocks(), Log: slog.New(slog.DiscardHandler)}), map[string]*table.Table{}}
+	columns := []smelt.Column{{Name: "ts", Type: smelt.Type{Name: "timestamptz"}}}
+	for _, name := range []string{"silver.p", "quarantine.p", "gold.p_x"} {
+		if k.tables[name], err = area.Lake.Create(t.Context(), name, table.Definition{Columns: columns}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return k
+}
+
+// commit makes a snapshot with a ledger, and returns its id.
+func commit[L ledger.Silver | ledger.Quarantine | ledger.Gold](k *kept, name string, l L, add ...table.File) int64 {
+	k.t.Helper()
+	change := table.Change{Add: add}
+	if err := ledger.Write(&change, l); err != nil {
+		k.t.Fatal(err)
+	}
+	t, err := k.load(name).Commit(k.t.Context(), change)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	current, _ := t.Current()
+	return current.ID
+}
+
+func (k *kept) load(name string) *table.Table {
+	k.t.Helper()
+	t, err := k.area.Lake.Load(k.t.Context(), name)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return t
+}
+
+func (k *kept) step() {
+	k.t.Helper()
+	if _, err := k.keeper.Step(k.t.Context()); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// file is a data file of a table in all but its content.
+func (k *kept) file(name string, n int) smelt.DataFile {
+	return smelt.DataFile{Path: fmt.Sprintf("%s/data/%d.parquet", k.area.Lake.Key(k.load(name).Location()), n), Rows: 1, Bytes: 4}
+}
+
+// TestKeep lets silver make 400 snapshots in two hours, with gold a few behind.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t)
+		var ids []int64
+		recorded := 0
+		for i := range 400 {
+			file, err := k.load("silver.p").NewFile(k.file("silver.p", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, commit(k, "silver.p", ledger.Silver{Position: map[int32]int64{0: int64(i)}}, file))
+			if i%30 == 0 && i < 380 {
+				recorded = i
+				commit(k, "gold.p_x", ledger.Gold{SilverSnapshot: ids[i]})
+			}
+			time.Sleep(18 * time.Second)
+			if i%10 == 9 {
+				k.step()
+			}
+		}
+		s := k.load("silver.p")
+		if n := len(s.Ancestors()); n < 200 || n > 250 {
+			t.Errorf("%d snapshots of silver on main, want 200 to 250", n)
+		}
+		if n := len(s.Snapshots()); n > 255 {
+			t.Errorf("%d snapshots of silver in all, want 200 to 250 and those of the hours before", n)
+		}
+		added, removed, err := s.Changes(t.Context(), ids[recorded], ids[399])
+		if err != nil || len(added) != 399-recorded || len(removed) != 0 {
+			t.Errorf("since the snapshot that gold recorded %d files were added, %d removed, %v; want %d added", len(added), len(removed), err, 399-recorded)
+		}
+		for i, snapshot := range s.Snapshots() {
+			if i%20 != 0 {
+				continue
+			}
+			files, err := s.Files(t.Context(), snapshot.ID)
+			l, _, _ := ledger.Of[ledger.Silver](snapshot)
+			if want := int(l.Position[0]) + 1; err != nil || len(files) != want {
+				t.Errorf("snapshot %d has %d files, %v; want %d", snapshot.ID, len(files), err, want)
+			}
+		}
+	})
+}
+
+// TestKeepWhatGoldNeeds has gold stuck at an old snapshot.
+func TestKeepWhatGoldNeeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t)
+		for range 50 {
+			commit(k, "silver.p", ledger.Silver{})
+		}
+		commit(k, "gold.p_x", ledger.Gold{SilverSnapshot: commit(k, "silver.p", ledger.Silver{})})
+		for range 250 {
+			commit(k, "silver.p", ledger.Silver{})
+		}
+		time.Sleep(time.Hour)
+		k.step()
+		if n := len(k.load("silver.p").Ancestors()); n != 251 {
+			t.Errorf("%d snapshots are left; want 251, those that gold has not seen and the one that it has", n)
+		}
+	})
+}
+
+// TestKeepRejects has silver hand rejects over that quarantine does not take,
+// since it cannot be committed to, while silver goes on.
+func TestKeepRejects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t)
+		rejects := func(n int) ledger.Silver {
+			return ledger.Silver{Rejects: &ledger.Rejects{File: k.file("quarantine.p", n), Reasons: map[string]int64{"not json": 1}}}
+		}
+		publish := func() {
+			s, q := k.load("silver.p"), k.load("quarantine.p")
+			have, _, _, err := ledger.Read[ledger.Quarantine](q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pending, newest, err := stage.Pending(t.Context(), s, q, have.SilverSnapshot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			have.SilverSnapshot = newest
+			var add []table.File
+			for _, r := range pending {
+				f, err := q.NewFile(r.File)
+				if err != nil {
+					t.Fatal(err)
+				}
+				add = append(add, f)
+			}
+			commit(k, "quarantine.p", have, add...)
+		}
+		idle := func(commits int) {
+			var newest int64
+			for range commits {
+				newest = commit(k, "silver.p", ledger.Silver{})
+			}
+			commit(k, "gold.p_x", ledger.Gold{SilverSnapshot: newest})
+			time.Sleep(time.Hour)
+			k.step()
+		}
+		check := func(files, least, most int) {
+			t.Helper()
+			q := k.load("quarantine.p")
+			current, _ := q.Current()
+			got, err := q.Files(t.Context(), current.ID)
+			if err != nil || len(got) != files {
+				t.Errorf("quarantine has %d files, %v; want %d", len(got), err, files)
+			}
+			if n := len(k.load("silver.p").Ancestors()); n < least || n > most {
+				t.Errorf("silver has %d snapshots, want %d to %d", n, least, most)
+			}
+		}
+		commit(k, "silver.p", rejects(0))
+		publish()
+		idle(60)
+		commit(k, "silver.p", rejects(1))
+		commit(k, "silver.p", rejects(2))
+		idle(250) // the snapshot that quarantine has recorded goes, these do not
+		check(1, 252, 253)
+		publish()
+		check(3, 252, 253) // one that is tagged for its hour
+		idle(50)           // what has been handed over needs to stay no longer
+		check(3, 200, 250)
+	})
+}
