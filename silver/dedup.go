@@ -1,8 +1,11 @@
 package silver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,29 +36,16 @@ func (d *deduplicator) span(ctx context.Context) (lo, hi time.Time, ok bool, err
 // run moves duplicates from work.silver to work.rejects. known are the local
 // Parquet files of silver whose rows lie within the span.
 func (d *deduplicator) run(ctx context.Context, columns []smelt.Column, known []string, now time.Time) error {
-	err := d.session.Exec(ctx,
-		"CREATE OR REPLACE TABLE work.kept AS SELECT "+d.columns()+" FROM "+duck.ReadParquet(columns, known),
-		"CREATE OR REPLACE TABLE work.duplicates (_partition_id INTEGER, _partition_offset BIGINT, twin VARCHAR)",
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.open AS
-			SELECT %s, b._timestamp AS __order FROM work.silver AS s
-			JOIN bronze.%s AS b USING (_partition_id, _partition_offset)`, d.columnsOf("s"), duck.Quote(d.pipeline.Name)))
+	if err := d.gather(ctx, columns, known); err != nil {
+		return err
+	}
+	twins, err := d.twins(ctx)
 	if err != nil {
 		return err
 	}
-	// Each round settles the first open row of every key, and what lies within
-	// the tolerance of a row that is kept. A key needs a second round only when
-	// its events lie further apart than the tolerance.
-	for {
-		var open int64
-		if err := d.settle(ctx); err != nil {
-			return err
-		}
-		if err := d.session.Row(ctx, "SELECT count(*) FROM work.open", &open); err != nil {
-			return err
-		}
-		if open == 0 {
-			break
-		}
+	found := []smelt.Column{rejectColumns[0], rejectColumns[1], {Name: "twin", Type: smelt.Type{Name: "varchar"}}}
+	if err := d.session.Load(ctx, "work", "duplicates", found, rowsOf(twins)); err != nil {
+		return err
 	}
 	return d.session.Exec(ctx,
 		fmt.Sprintf(`INSERT INTO work.rejects
@@ -66,43 +56,101 @@ func (d *deduplicator) run(ctx context.Context, columns []smelt.Column, known []
 			WHERE work.silver._partition_id = d._partition_id AND work.silver._partition_offset = d._partition_offset`)
 }
 
-func (d *deduplicator) settle(ctx context.Context) error {
-	column := duck.Quote(d.pipeline.Events.Time)
-	var keys, same []string
-	for _, k := range d.pipeline.Silver.Unique {
-		keys = append(keys, duck.Quote(k))
-		same = append(same, fmt.Sprintf("o.%s = k.%s", duck.Quote(k), duck.Quote(k)))
+// gather fills work.seen with the rows, new and known, of every key that
+// several rows share, a new one among them. Most keys are not shared.
+func (d *deduplicator) gather(ctx context.Context, columns []smelt.Column, known []string) error {
+	keys := make([]string, len(d.pipeline.Silver.Unique))
+	given := make([]string, len(keys))
+	for i, k := range d.pipeline.Silver.Unique {
+		keys[i] = duck.Quote(k)
+		given[i] = keys[i] + " IS NOT NULL"
 	}
-	near := fmt.Sprintf("%s AND o.%s BETWEEN k.%s - to_microseconds(%d) AND k.%s + to_microseconds(%d)",
-		strings.Join(same, " AND "), column, column, d.pipeline.Events.Watermark.Microseconds(), column, d.pipeline.Events.Watermark.Microseconds())
-	hasNull := "(" + strings.Join(keys, " IS NULL OR ") + " IS NULL)"
+	list, at := strings.Join(keys, ", "), duck.Quote(d.pipeline.Events.Time)
 	return d.session.Exec(ctx,
-		`CREATE OR REPLACE TABLE work.twins AS
-			SELECT o._partition_id, o._partition_offset, min_by(k._partition_id || ':' || k._partition_offset, (k._partition_id, k._partition_offset)) AS twin
-			FROM work.open AS o JOIN work.kept AS k ON `+near+` GROUP BY ALL`,
-		"INSERT INTO work.duplicates FROM work.twins",
-		"DELETE FROM work.open USING work.twins AS t WHERE work.open._partition_id = t._partition_id AND work.open._partition_offset = t._partition_offset",
-		"DELETE FROM work.open WHERE "+hasNull,
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.first AS
-			SELECT %s FROM work.open QUALIFY row_number() OVER (PARTITION BY %s ORDER BY __order NULLS FIRST, _partition_id, _partition_offset) = 1`,
-			d.columns(), strings.Join(keys, ", ")),
-		"INSERT INTO work.kept FROM work.first",
-		"DELETE FROM work.open USING work.first AS f WHERE work.open._partition_id = f._partition_id AND work.open._partition_offset = f._partition_offset")
+		fmt.Sprintf("CREATE OR REPLACE VIEW work.known AS SELECT * FROM %s WHERE %s", duck.ReadParquet(columns, known), strings.Join(given, " AND ")),
+		fmt.Sprintf("CREATE OR REPLACE VIEW work.new AS SELECT * FROM work.silver WHERE %s", strings.Join(given, " AND ")),
+		fmt.Sprintf(`CREATE OR REPLACE TABLE work.shared AS
+			SELECT *, row_number() OVER () AS __id FROM (
+				SELECT %[1]s FROM (SELECT %[1]s, 1 AS __new FROM work.new UNION ALL SELECT %[1]s, 0 FROM work.known)
+				GROUP BY ALL HAVING count(*) > 1 AND max(__new) = 1)`, list),
+		fmt.Sprintf(`CREATE OR REPLACE TABLE work.seen AS
+			SELECT __id, true AS known, NULL::TIMESTAMPTZ AS had, epoch_us(k.%[2]s) AS micros, _partition_id, _partition_offset
+			FROM work.known AS k JOIN work.shared USING (%[1]s)
+			UNION ALL
+			SELECT __id, false, b._timestamp, epoch_us(n.%[2]s), n._partition_id, n._partition_offset
+			FROM work.new AS n JOIN work.shared USING (%[1]s)
+			JOIN bronze.%[3]s AS b ON b._partition_id = n._partition_id AND b._partition_offset = n._partition_offset`,
+			list, at, duck.Quote(d.pipeline.Name)))
 }
 
-// columns lists what is needed of a row: its key, its time and its lineage.
-func (d *deduplicator) columns() string { return d.columnsOf("") }
+// seen is a row by its event time and lineage.
+type seen struct {
+	at        int64 // microseconds since 1970
+	partition int32
+	offset    int64
+}
 
-func (d *deduplicator) columnsOf(alias string) string {
-	if alias != "" {
-		alias += "."
+// twin is a duplicate and the row that it is one of.
+type twin struct{ row, of seen }
+
+// twins goes through work.seen key by key, in the order in which the broker had
+// the rows: one that is near to a row that stays is a duplicate of it, any other
+// one stays.
+func (d *deduplicator) twins(ctx context.Context) ([]twin, error) {
+	rows, err := d.session.Query(ctx, `SELECT __id, known, micros, _partition_id, _partition_offset FROM work.seen
+		ORDER BY __id, known DESC, had NULLS FIRST, _partition_id, _partition_offset`)
+	if err != nil {
+		return nil, err
 	}
-	var out []string
-	for _, k := range d.pipeline.Silver.Unique {
-		if k != d.pipeline.Events.Time {
-			out = append(out, alias+duck.Quote(k))
+	defer rows.Close()
+	var found []twin
+	var kept []seen // of the key, in the order of their times
+	last := int64(0)
+	for rows.Next() {
+		var id int64
+		var known bool
+		var row seen
+		if err := rows.Scan(&id, &known, &row.at, &row.partition, &row.offset); err != nil {
+			return nil, fmt.Errorf("rows of the same key: %w", err)
+		}
+		if id != last {
+			kept, last = kept[:0], id
+		}
+		i, _ := slices.BinarySearchFunc(kept, row.at, func(k seen, at int64) int { return cmp.Compare(k.at, at) })
+		if of, ok := d.near(kept, i, row); ok && !known {
+			found = append(found, twin{row, of})
+			continue
+		}
+		kept = slices.Insert(kept, i, row)
+	}
+	return found, rows.Err()
+}
+
+// near looks around place i of kept for rows within the tolerance, and gives
+// the one with the lowest lineage.
+func (d *deduplicator) near(kept []seen, i int, row seen) (of seen, ok bool) {
+	tolerance := d.pipeline.Events.Watermark.Microseconds()
+	take := func(k seen) {
+		if !ok || cmp.Or(cmp.Compare(k.partition, of.partition), cmp.Compare(k.offset, of.offset)) < 0 {
+			of, ok = k, true
 		}
 	}
-	out = append(out, alias+duck.Quote(d.pipeline.Events.Time), alias+colPartition, alias+colOffset)
-	return strings.Join(out, ", ")
+	for j := i; j < len(kept) && kept[j].at-row.at <= tolerance; j++ {
+		take(kept[j])
+	}
+	for j := i - 1; j >= 0 && row.at-kept[j].at <= tolerance; j-- {
+		take(kept[j])
+	}
+	return of, ok
+}
+
+// rowsOf gives twins as rows: the duplicate's lineage, and that of its twin.
+func rowsOf(twins []twin) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		for _, t := range twins {
+			if !yield([]any{t.row.partition, t.row.offset, fmt.Sprintf("%d:%d", t.of.partition, t.of.offset)}, nil) {
+				return
+			}
+		}
+	}
 }

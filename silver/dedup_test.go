@@ -108,6 +108,22 @@ func TestDuplicatesDoNotDependOnSteps(t *testing.T) {
 	}
 }
 
+// TestManyEventsOfAKey has a backlog of one key that comes again and again, each
+// time as another event, and each of them twice.
+func TestManyEventsOfAKey(t *testing.T) {
+	t.Parallel()
+	const events = 5000
+	var records []smelt.Record
+	for i := range events {
+		records = append(records, keyed(`"a"`, i*301, i*301), keyed(`"a"`, i*301+150, i*301+1))
+	}
+	l := open(t, once(t), false)
+	l.drain(t, records...)
+	if rows, duplicates := len(l.rows(t, "silver.once", "ts")), len(l.rows(t, "quarantine.once", "reason")); rows != events || duplicates != events {
+		t.Errorf("%d rows and %d duplicates, want %d of each", rows, duplicates, events)
+	}
+}
+
 // TestEpochs makes sure that epochs are exact to the microsecond.
 func TestEpochs(t *testing.T) {
 	t.Parallel()
