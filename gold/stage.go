@@ -105,6 +105,16 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 	return smelt.Progress{Records: windows}, nil
 }
 
+// clear drops what a refresh has worked with: all sessions share one limit of
+// memory, and after a recomputation of everything that was much.
+func (s *Stage) clear(ctx context.Context) error {
+	var drops []string
+	for _, name := range []string{"windows", "fresh", "part", "old", "changed", "revisions", "replaced", "result"} {
+		drops = append(drops, "DROP TABLE IF EXISTS work."+name)
+	}
+	return s.session.Exec(context.WithoutCancel(ctx), drops...)
+}
+
 // job is one refresh.
 type job struct {
 	silver   *table.Table
@@ -132,7 +142,8 @@ func (s *Stage) refresh(ctx context.Context) (int64, error) {
 	if j.all != "" {
 		s.Log.Info("gold is recomputed as a whole", "table", s.Name(), "reason", j.all)
 	}
-	return s.compute(ctx, j, touched)
+	windows, err := s.compute(ctx, j, touched)
+	return windows, errors.Join(err, s.clear(ctx))
 }
 
 // plan loads both tables. ok is false when gold is up to date. Gold comes first:
@@ -259,7 +270,7 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 	var staged []staging.Staged
 	if j.all != "" || len(touched) > 0 { // else the record alone is brought up
 		if change, staged, err = s.replace(ctx, j, touched, dir, now); err != nil {
-			return 0, errors.Join(err, s.Area.Discard(ctx, staged))
+			return 0, err
 		}
 	}
 	if j.all != "" {
