@@ -129,6 +129,35 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
+// TestKafkaSlowResume has each partition's place take longer to find than a Poll
+// may last.
+func TestKafkaSlowResume(t *testing.T) {
+	t.Parallel()
+	const partitions = 3
+	b := newBroker(t, partitions).withClient(t)
+	for p := range int32(partitions) {
+		b.append(t, smelt.Record{Partition: p})
+	}
+	var end context.CancelFunc // of the Poll under way
+	resumed := 0
+	source := b.open(t, func(ctx context.Context, _ int32) (int64, error) {
+		resumed++
+		end()
+		return -1, ctx.Err()
+	})
+	defer source.Close()
+	for got := 0; got < partitions; {
+		var ctx context.Context
+		ctx, end = context.WithCancel(deadline(t))
+		records, err := source.Poll(ctx, 1<<20)
+		end()
+		if err != nil || resumed > partitions {
+			t.Fatalf("poll: %v, after %d searches for %d partitions", err, resumed, partitions)
+		}
+		got += len(records)
+	}
+}
+
 // TestKafkaDeletedWhileRead lets retention overtake a slow reader.
 func TestKafkaDeletedWhileRead(t *testing.T) {
 	t.Parallel()

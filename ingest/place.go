@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,8 +25,14 @@ const lostAdvice = "either records were deleted before smelt had read them (rete
 type ask struct {
 	ctx        context.Context // ends when the partitions are taken away again
 	partitions []int32
+	placed     map[int32]kgo.Offset // those whose beginning is known by now
 	reply      chan map[int32]kgo.Offset
 }
+
+// placeTimeout bounds the search for where one partition begins, which goes on
+// when Poll's context has ended: in a long chain of objects on a slow store it
+// takes longer than one Poll, and would begin again and again.
+const placeTimeout = 30 * time.Second
 
 // adjust is called by the client when the group has given it partitions. It
 // asks Poll where they begin, whatever was committed.
@@ -33,6 +40,7 @@ func (k *Kafka) adjust(ctx context.Context, given map[string]map[int32]kgo.Offse
 	a := &ask{
 		ctx:        ctx,
 		partitions: slices.Sorted(maps.Keys(given[k.cfg.Topic])),
+		placed:     make(map[int32]kgo.Offset),
 		reply:      make(chan map[int32]kgo.Offset, 1),
 	}
 	k.ask(a)
@@ -74,19 +82,16 @@ func (k *Kafka) putBack(a *ask) {
 	}
 }
 
-// place answers a question. When it cannot, the question stays, and nothing of
-// its partitions is read before it has been answered.
+// place answers a question. When it cannot, the question stays, with what is
+// known by now, and nothing of its partitions is read before it has been
+// answered.
 func (k *Kafka) place(ctx context.Context, a *ask) error {
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(a.ctx, cancel)()
-
-	offsets, err := k.positions(both, a.partitions)
+	err := k.positions(ctx, a)
 	switch {
 	case a.ctx.Err() != nil:
 		return nil
-	case err == nil:
-		a.reply <- offsets
+	case err == nil && len(a.placed) == len(a.partitions):
+		a.reply <- a.placed
 		return nil
 	}
 	k.putBack(a)
@@ -96,34 +101,55 @@ func (k *Kafka) place(ctx context.Context, a *ask) error {
 	return err
 }
 
-// positions asks the lake where partitions begin, and checks it against what
-// their logs hold.
-func (k *Kafka) positions(ctx context.Context, partitions []int32) (map[int32]kgo.Offset, error) {
-	extents, err := k.extents(ctx, k.admin.ListEndOffsets)
-	if err != nil {
-		return nil, err
-	}
-	offsets := make(map[int32]kgo.Offset, len(partitions))
-	for _, p := range partitions {
-		next, err := k.cfg.Resume(ctx, p)
+// positions finds where partitions begin: at least that of one, and then as
+// long as ctx lasts.
+func (k *Kafka) positions(ctx context.Context, a *ask) error {
+	first := true
+	for _, p := range a.partitions {
+		if _, ok := a.placed[p]; ok {
+			continue
+		}
+		if !first && ctx.Err() != nil {
+			return nil
+		}
+		first = false
+		next, err := k.position(ctx, a, p)
 		if err != nil {
-			return nil, fmt.Errorf("resume topic %s partition %d: %w", k.cfg.Topic, p, err)
-		}
-		extent, ok := extents[p]
-		if !ok {
-			return nil, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, p))
-		}
-		if next < 0 {
-			next = extent.Start // the lake has nothing of it: its chain begins here
-		}
-		if next < extent.Start || next > extent.End {
-			return nil, k.outOfRange(p, next, extent)
+			return err
 		}
 		k.next[p] = next
-		offsets[p] = kgo.NewOffset().At(next).WithEpoch(-1)
+		a.placed[p] = kgo.NewOffset().At(next).WithEpoch(-1)
 		k.cfg.Log.Info("partition assigned", "topic", k.cfg.Topic, "partition", p, "offset", next)
 	}
-	return offsets, nil
+	return nil
+}
+
+// position asks the lake where a partition begins, and checks it against what
+// its log holds.
+func (k *Kafka) position(ctx context.Context, a *ask, partition int32) (int64, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
+	defer cancel()
+	defer context.AfterFunc(a.ctx, cancel)()
+
+	next, err := k.cfg.Resume(ctx, partition)
+	if err != nil {
+		return 0, fmt.Errorf("resume topic %s partition %d: %w", k.cfg.Topic, partition, err)
+	}
+	extents, err := k.extents(ctx, k.admin.ListEndOffsets)
+	if err != nil {
+		return 0, err
+	}
+	extent, ok := extents[partition]
+	if !ok {
+		return 0, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, partition))
+	}
+	if next < 0 {
+		next = extent.Start // the lake has nothing of it: its chain begins here
+	}
+	if next < extent.Start || next > extent.End {
+		return 0, k.outOfRange(partition, next, extent)
+	}
+	return next, nil
 }
 
 func (k *Kafka) outOfRange(partition int32, next int64, extent smelt.Extent) error {
