@@ -49,7 +49,7 @@ func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	texts := c.Command
 	if len(texts) == 0 {
-		text, err := stdio.ReadAll(io.In)
+		text, err := stdio.ReadAll(untilDone(ctx, io.In))
 		if err != nil {
 			return fmt.Errorf("read standard input: %w", err)
 		}
@@ -58,11 +58,10 @@ func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	return runAll(ctx, sh, printer, texts)
 }
 
-// runAll runs the statements of texts, the last of which needs no semicolon.
+// runAll runs the statements of texts, up to the first that fails.
 func runAll(ctx context.Context, sh *shell.Shell, printer *shell.Printer, texts []string) error {
 	for _, text := range texts {
-		statements, _ := shell.Split(text + "\n;")
-		for _, statement := range statements {
+		for _, statement := range shell.Statements(text) {
 			result, err := sh.Run(ctx, statement, printer.Format == shell.JSON)
 			if err != nil {
 				return err

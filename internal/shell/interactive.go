@@ -198,7 +198,7 @@ func (i *session) schema(ctx context.Context, table string) {
 			FROM duckdb_columns() JOIN duckdb_views() USING (database_name, schema_name)
 			WHERE database_name = 'lake' AND view_name = table_name AND schema_name <> 'main' ORDER BY 1, column_index`
 		// Only a statement that names the schemas has them brought up to date.
-		if err := i.shell.refresh(ctx, "bronze silver gold quarantine reference"); err != nil {
+		if err := i.shell.refresh(ctx, "", true); err != nil {
 			fmt.Fprintln(i.printer.Err, err)
 			return
 		}

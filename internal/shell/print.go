@@ -2,7 +2,6 @@ package shell
 
 import (
 	"bufio"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,7 +15,7 @@ type Format int
 
 const (
 	Table Format = iota // a table with lines around it
-	CSV                 // a header and a line a row; NULL is empty
+	CSV                 // a header and a line a row; NULL is empty, an empty text is ""
 	JSON                // an array of objects a statement
 )
 
@@ -63,23 +62,29 @@ func each(r *duck.Result, yield func(row []duck.Cell) error) error {
 	}
 }
 
-func printCSV(out io.Writer, r *duck.Result) error {
-	w := csv.NewWriter(out)
-	record := make([]string, len(r.Columns))
+func printCSV(out *bufio.Writer, r *duck.Result) error {
+	header := make([]duck.Cell, len(r.Columns))
 	for i, c := range r.Columns {
-		record[i] = c.Name
+		header[i] = duck.Cell{Text: c.Name, Valid: true}
 	}
-	if err := w.Write(record); err != nil {
-		return err
-	}
-	err := each(r, func(row []duck.Cell) error {
+	line := func(row []duck.Cell) error {
 		for i, c := range row {
-			record[i] = c.Text
+			if i > 0 {
+				out.WriteByte(',')
+			}
+			out.WriteString(fieldCSV(c))
 		}
-		return w.Write(record)
-	})
-	w.Flush()
-	return errors.Join(err, w.Error())
+		return out.WriteByte('\n')
+	}
+	return errors.Join(line(header), each(r, line))
+}
+
+// fieldCSV writes a field as DuckDB does, which tells NULL from an empty text.
+func fieldCSV(c duck.Cell) string {
+	if c.Valid && (c.Text == "" || strings.ContainsAny(c.Text, ",\"\r\n") || strings.TrimSpace(c.Text) != c.Text) {
+		return `"` + strings.ReplaceAll(c.Text, `"`, `""`) + `"`
+	}
+	return c.Text
 }
 
 // printJSON prints a row a line. Numbers that JSON does not have are null.

@@ -62,6 +62,25 @@ func Split(sql string) (statements []Statement, rest string) {
 	}
 }
 
+// Statements parts a whole text into its statements. The last one needs no
+// semicolon; one that breaks off inside of a string or a comment is among them,
+// for DuckDB to say what is wrong with it.
+func Statements(sql string) []Statement {
+	statements, rest := Split(sql + "\n;")
+	if rest == "" {
+		return statements
+	}
+	last := Statement{Text: strings.TrimSpace(strings.TrimSuffix(rest, "\n;"))}
+	for at := 0; ; {
+		t, ok := next(last.Text, at)
+		if !ok {
+			return append(statements, last)
+		}
+		last.tokens = append(last.tokens, t)
+		at = t.end
+	}
+}
+
 // next finds the token at or after a place, beyond spaces and comments.
 func next(sql string, at int) (token, bool) {
 	for at < len(sql) {

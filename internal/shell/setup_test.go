@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -248,11 +247,7 @@ func (l *lake) open() *shell.Shell {
 func run(ctx context.Context, s *shell.Shell, format shell.Format, sql string) (string, error) {
 	var out strings.Builder
 	p := &shell.Printer{Out: &out, Err: io.Discard, Format: format, Width: func() int { return 0 }}
-	statements, rest := shell.Split(sql + "\n;")
-	if rest != "" {
-		return "", errors.New("a rest: " + rest)
-	}
-	for _, statement := range statements {
+	for _, statement := range shell.Statements(sql) {
 		r, err := s.Run(ctx, statement, format == shell.JSON)
 		if err != nil {
 			return out.String(), err

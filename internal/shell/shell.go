@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 
@@ -141,13 +142,20 @@ func (s *Shell) Run(ctx context.Context, statement Statement, asJSON bool) (*duc
 	if err := s.guard.check(statement); err != nil {
 		return nil, err
 	}
-	if err := s.refresh(ctx, statement.Text); err != nil {
+	all := asksWhatThereIs.MatchString(statement.Text)
+	if err := s.refresh(ctx, statement.Text, all); err != nil {
 		return nil, err
 	}
 	result, err := s.console.Run(ctx, statement.Text, asJSON)
+	if err != nil && duck.Missing(err) && !all { // with all there is, it knows what may have been meant
+		if err := s.refresh(ctx, statement.Text, true); err != nil {
+			return nil, err
+		}
+		result, err = s.console.Run(ctx, statement.Text, asJSON)
+	}
 	trouble := s.relay.trouble()
 	if err != nil {
-		return nil, s.explain(err, trouble)
+		return nil, s.explain(statement.Text, err, trouble)
 	}
 	if len(statement.tokens) > 0 && statement.tokens[0].is("CREATE") {
 		s.own = true
@@ -155,15 +163,22 @@ func (s *Shell) Run(ctx context.Context, statement Statement, asJSON bool) (*duc
 	return result, nil
 }
 
-// explain adds to DuckDB's complaint what it cannot know.
-func (s *Shell) explain(err, trouble error) error {
+// asksWhatThereIs matches statements that list tables.
+var asksWhatThereIs = regexp.MustCompile(`(?i)\b(SHOW|PRAGMA|information_schema|pg_\w+|sqlite_master|duckdb_\w+)\b`)
+
+// explain adds to DuckDB's complaint of a statement what it cannot know.
+func (s *Shell) explain(statement string, err, trouble error) error {
 	if trouble != nil {
 		return smelt.Mark(smelt.ErrStore, fmt.Errorf("S3 at %s: %w", s.cfg.S3.Endpoint, trouble))
 	}
 	if !duck.Missing(err) {
 		return err
 	}
+	lower := strings.ToLower(statement)
 	for view, name := range s.absent {
+		if !strings.Contains(lower, view) {
+			continue
+		}
 		last := view[strings.LastIndexByte(view, '.')+1:]
 		if strings.Contains(err.Error(), "name "+last+" does") || strings.Contains(err.Error(), `name "`+last+`" does`) {
 			return fmt.Errorf("%s has no data yet: the pipeline makes it when it runs (%w)", name, err)

@@ -82,15 +82,15 @@ func TestFormats(t *testing.T) {
 	l := newLake(t, "formats")
 	s := l.open()
 	const sql = `SELECT 1.50::DECIMAL(4,2) AS n, 'a"b,
-c' AS t, NULL AS z, {'k': [1, NULL]} AS s, '{"x": 1.0}'::JSON AS j, TIMESTAMPTZ '2026-11-29 12:00:00+00' AS at, 'nan'::DOUBLE AS f, true AS b`
+c' AS t, NULL AS z, {'k': [1, NULL]} AS s, '{"x": 1.0}'::JSON AS j, TIMESTAMPTZ '2026-11-29 12:00:00+00' AS at, 'nan'::DOUBLE AS f, true AS b, '' AS e`
 	for _, c := range []struct {
 		format shell.Format
 		sql    string
 		want   string
 	}{
-		{shell.CSV, sql, "n,t,z,s,j,at,f,b\n1.50,\"a\"\"b,\nc\",,\"{'k': [1, NULL]}\",\"{\"\"x\"\": 1.0}\",2026-11-29 12:00:00+00,nan,true\n"},
+		{shell.CSV, sql, "n,t,z,s,j,at,f,b,e\n1.50,\"a\"\"b,\nc\",,\"{'k': [1, NULL]}\",\"{\"\"x\"\": 1.0}\",2026-11-29 12:00:00+00,nan,true,\"\"\n"},
 		{shell.JSON, sql, `[
-{"n":1.5,"t":"a\"b,\nc","z":null,"s":{"k":[1,null]},"j":{"x":1.0},"at":"2026-11-29 12:00:00+00","f":null,"b":true}
+{"n":1.5,"t":"a\"b,\nc","z":null,"s":{"k":[1,null]},"j":{"x":1.0},"at":"2026-11-29 12:00:00+00","f":null,"b":true,"e":""}
 ]
 `},
 		{shell.JSON, "SELECT 1 AS a WHERE false; CREATE TABLE local AS SELECT 1; SELECT 2 AS a, 3 AS a", "[\n]\n[\n{\"a\":2,\"a\":3}\n]\n"},
@@ -139,6 +139,27 @@ func TestNarrow(t *testing.T) {
 		l.must(p.Print(r))
 		if got := out.String(); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s:\n got %s\nwant %s", c.sql, got, c.want)
+		}
+	}
+}
+
+// A statement that names no table, or a wrong one, sees all that there are.
+func TestWhatThereIs(t *testing.T) {
+	t.Parallel()
+	l := newLake(t, "tables")
+	l.send(0, espoo)
+	l.drain()
+	if got := l.query(l.open(), "SHOW TABLES"); got != "bronze\ngold\nsilver" {
+		t.Errorf("tables: %s", got)
+	}
+	for sql, want := range map[string]string{
+		"FROM silvr":            `Did you mean "silver"`,
+		"FROM gold.tables_dail": `Did you mean "tables_`,
+		"SELECT 'open":          "unterminated quoted string",
+		"SELECT 1 /* open":      "unterminated",
+	} {
+		if out, err := run(t.Context(), l.open(), shell.CSV, sql); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q and %v, want %q", sql, out, err, want)
 		}
 	}
 }

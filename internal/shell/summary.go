@@ -65,7 +65,7 @@ func identifier(name string) string {
 
 // list prints the tables with their rows, as far as these are noted somewhere.
 func (s *Shell) list(ctx context.Context, w io.Writer) error {
-	if err := s.refresh(ctx, "bronze silver gold quarantine reference"); err != nil {
+	if err := s.refresh(ctx, "", true); err != nil {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -15,11 +15,11 @@ import (
 	"smelt/silver"
 )
 
-// refresh brings the views that a statement may read up to the newest snapshots.
-// Only what has changed is defined anew.
-func (s *Shell) refresh(ctx context.Context, statement string) error {
+// refresh brings the views that a statement may read, or all, up to the newest
+// snapshots. Only what has changed is defined anew.
+func (s *Shell) refresh(ctx context.Context, statement string, all bool) error {
 	lower := strings.ToLower(statement)
-	reads := func(schema string) bool { return s.own || strings.Contains(lower, schema) }
+	reads := func(schema string) bool { return all || s.own || strings.Contains(lower, schema) }
 	for _, p := range s.cfg.Pipelines {
 		if reads("reference") && len(p.References) > 0 {
 			if err := s.refreshReferences(ctx, p); err != nil {
@@ -137,7 +137,7 @@ func (s *Shell) define(ctx context.Context, name, alias, body string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return s.explain(fmt.Errorf("show %s: %w", name, err), s.relay.trouble())
+		return s.explain(body, fmt.Errorf("show %s: %w", name, err), s.relay.trouble())
 	}
 	return nil
 }
