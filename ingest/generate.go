@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -67,7 +66,7 @@ func Generate(ctx context.Context, cfg GenerateConfig) error {
 	g := &generator{cfg: cfg, client: client, readings: NewReadings(cfg.Seed, cfg.Mess)}
 
 	if errors.Is(details.Err, kerr.UnknownTopicOrPartition) {
-		created, err := g.create(ctx)
+		created, err := createTopic(ctx, cfg.Cluster, client, cfg.Topic, cfg.Partitions)
 		if err != nil {
 			return err
 		}
@@ -84,18 +83,6 @@ type generator struct {
 	client   *kgo.Client
 	readings *Readings
 	failed   atomic.Pointer[error] // the first reading that was refused
-}
-
-// create creates the topic, unless another generator was quicker.
-func (g *generator) create(ctx context.Context) (bool, error) {
-	_, err := kadm.NewClient(g.client).CreateTopic(ctx, g.cfg.Partitions, -1, nil, g.cfg.Topic)
-	if errors.Is(err, kerr.TopicAlreadyExists) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("create topic %s: %w", g.cfg.Topic, g.cfg.Cluster.explain(g.cfg.Topic, err))
-	}
-	return true, nil
 }
 
 // history sends the readings of the time before now, back-dated.

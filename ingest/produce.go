@@ -77,6 +77,32 @@ func Produce(ctx context.Context, cluster Cluster, topic string, r io.Reader, pr
 	return n, nil
 }
 
+// EnsureTopic creates a topic, with so many partitions, unless it is there.
+func EnsureTopic(ctx context.Context, cluster Cluster, topic string, partitions int32) error {
+	client, details, err := cluster.dial(ctx, topic, nil)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if !errors.Is(details.Err, kerr.UnknownTopicOrPartition) {
+		return nil // whatever else may be wrong with it, its user will be told
+	}
+	_, err = createTopic(ctx, cluster, client, topic, partitions)
+	return err
+}
+
+// createTopic creates a topic, unless somebody else was quicker.
+func createTopic(ctx context.Context, cluster Cluster, client *kgo.Client, topic string, partitions int32) (created bool, err error) {
+	_, err = kadm.NewClient(client).CreateTopic(ctx, partitions, -1, nil, topic)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("create topic %s: %w", topic, cluster.explain(topic, err))
+	}
+	return true, nil
+}
+
 // batchBytes looks up the largest batch that the topic takes.
 func batchBytes(ctx context.Context, cluster Cluster, topic string) (int32, error) {
 	client, details, err := cluster.dial(ctx, topic, nil)
@@ -87,7 +113,7 @@ func batchBytes(ctx context.Context, cluster Cluster, topic string) (int32, erro
 	if err := details.Err; err != nil {
 		err = cluster.explain(topic, err)
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			err = fmt.Errorf("%w: create it first", err)
+			err = fmt.Errorf("%w: create it first; smelt produce --partitions N does", err)
 		}
 		return 0, err
 	}

@@ -73,6 +73,23 @@ func TestProduceSpreads(t *testing.T) {
 	}
 }
 
+func TestEnsureTopic(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1)
+	for _, c := range []struct {
+		topic      string
+		partitions int32
+		want       int
+	}{{"new", 3, 3}, {"new", 5, 3}, {topicName, 7, 1}} {
+		if err := ingest.EnsureTopic(deadline(t), b.cluster, c.topic, c.partitions); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(b.PartitionInfos(c.topic)); got != c.want {
+			t.Errorf("topic %s has %d partitions, want %d", c.topic, got, c.want)
+		}
+	}
+}
+
 func TestProduceTrouble(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, 1)

@@ -59,7 +59,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.Bind(&cli.settings, &streams{os.Stdin, stdout, stderr})
-	return report(stderr, command.Run())
+	err = command.Run()
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errInterrupted) {
+		err = errInterrupted // whatever it was that was interrupted
+	}
+	return report(stderr, err)
 }
 
 // parse reads a command line, the environment and the files of settings.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	stdio "io"
 	"os"
@@ -14,20 +15,32 @@ import (
 
 // produceCmd sends lines as records.
 type produceCmd struct {
-	Topic string `required:"" help:"Topic; it must be there."`
+	Topic      string `required:"" placeholder:"NAME" help:"Topic."`
+	Partitions int32  `default:"0" help:"Make the topic when it is missing, with so many partitions; 0 does not."`
 }
 
 // Run sends standard input, a line a record, and says how many it sent.
 func (c *produceCmd) Run(ctx context.Context, s *settings, io *streams) error {
+	if c.Partitions < 0 {
+		return usagef("--partitions %d: it must not be negative", c.Partitions)
+	}
 	cluster, err := s.cluster()
 	if err != nil {
 		return err
 	}
+	if c.Partitions > 0 {
+		if err := ingest.EnsureTopic(ctx, cluster, c.Topic, c.Partitions); err != nil {
+			return smelt.Mark(smelt.ErrSource, err)
+		}
+	}
 	progress, done := produced(io)
-	n, err := ingest.Produce(ctx, cluster, c.Topic, io.In, progress)
+	n, err := ingest.Produce(ctx, cluster, c.Topic, untilDone(ctx, io.In), progress)
 	done()
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
 	if err != nil {
-		return smelt.Mark(smelt.ErrSource, fmt.Errorf("%w (%d records were sent)", err, n))
+		return smelt.Mark(smelt.ErrSource, err)
 	}
 	fmt.Fprintf(io.Err, "%d records sent to %s\n", n, c.Topic)
 	return nil

@@ -24,7 +24,7 @@ func (c *resetCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	if !c.Yes {
 		fmt.Fprintf(io.Err, "This stops smelt and deletes the embedded stack's topics, lake and database in %s. Go on? [y/N] ", home)
-		answer, _ := bufio.NewReader(io.In).ReadString('\n') // no answer is a no
+		answer, _ := bufio.NewReader(untilDone(ctx, io.In)).ReadString('\n') // no answer is a no
 		if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
 			return usagef("nothing was done; --yes answers in a script")
 		}
