@@ -38,12 +38,24 @@ func daemonize(home, name string) (*presence, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lockSoon(f); err != nil {
 		f.Close()
 		return nil, usageError{fmt.Errorf("smelt %s already runs on the state folder %s: stop it with ./scripts/stop.sh, or choose another folder with SMELT_HOME", name, home)}
 	}
 	p := &presence{f}
 	return p, p.write(strconv.Itoa(os.Getpid()) + "\n")
+}
+
+// lockSoon takes the lock of a file. It tries a few times: whoever looks whether
+// the command runs holds it as well, for an instant.
+func lockSoon(f *os.File) (err error) {
+	for range 10 {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			return nil
+		}
+		time.Sleep(readyPoll / 5)
+	}
+	return err
 }
 
 // ready notes that the command has got going.

@@ -93,20 +93,20 @@ func (s *Stack) start(ctx context.Context, home string, cfg Config, log *slog.Lo
 	if err != nil {
 		return smelt.Mark(smelt.ErrSource, fmt.Errorf("start the Kafka broker: %w", err))
 	}
-	log.Info("kafka is up", "address", address(s.ports.kafka), "took", time.Since(began))
+	log.Info("kafka is up", "address", address(s.ports.kafka), "took", time.Since(began).Round(time.Millisecond).String())
 
 	began = time.Now()
 	if s.s3, err = startS3(ctx, home, s.ports, s.secrets.S3Secret); err != nil {
 		return smelt.Mark(smelt.ErrStore, fmt.Errorf("start the S3 server: %w", err))
 	}
-	log.Info("s3 is up", "address", address(s.ports.s3), "console", s.Console(), "took", time.Since(began))
+	log.Info("s3 is up", "address", address(s.ports.s3), "console", s.Console(), "took", time.Since(began).Round(time.Millisecond).String())
 
 	began = time.Now()
 	s.postgres, err = startPostgres(ctx, filepath.Join(home, "postgres"), s.ports.postgres, s.secrets.PostgresPassword, log)
 	if err != nil {
 		return smelt.Mark(smelt.ErrDatabase, fmt.Errorf("start PostgreSQL: %w", err))
 	}
-	log.Info("postgres is up", "address", address(s.ports.postgres), "took", time.Since(began))
+	log.Info("postgres is up", "address", address(s.ports.postgres), "took", time.Since(began).Round(time.Millisecond).String())
 	go s.watch()
 	return nil
 }

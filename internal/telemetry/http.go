@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -28,8 +29,11 @@ const shutdownTimeout = time.Second
 // cannot listen there.
 func Serve(address string, m *Metrics, log *slog.Logger) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
+	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("serve health and metrics on %s: %w: is another smelt running there? choose another address with --http or SMELT_HTTP", address, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("serve health and metrics on %s: %w: say HOST:PORT with --http or SMELT_HTTP", address, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -88,12 +88,16 @@ func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, er
 	m.stages[stage] = err
 }
 
-// Expect names the stages that the line is ready with.
+// Expect names the stages that the line is ready with. Their counters are there
+// from then on: an alert on a rise must not miss the first one.
 func (m *Metrics) Expect(stages ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range stages {
 		m.stages[s] = errNotYet
+		for _, c := range []*prometheus.CounterVec{m.records, m.bytes, m.failures, m.retries, m.conflicts} {
+			c.WithLabelValues(s)
+		}
 	}
 }
 

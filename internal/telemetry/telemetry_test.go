@@ -68,6 +68,7 @@ func TestReady(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	m := telemetry.New()
+	m.Expect("gold.sensors_hourly", "silver.sensors")
 	m.Observe("silver.sensors", smelt.Progress{}, time.Second, table.ErrConflict)
 	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700}, time.Second, nil)
 	m.Layer("silver.sensors", telemetry.Layer{Known: true, Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0)})
@@ -79,6 +80,7 @@ func TestMetrics(t *testing.T) {
 		`smelt_step_failures_total{table="silver.sensors"} 1`,
 		`smelt_step_retries_total{table="silver.sensors"} 1`,
 		`smelt_commit_conflicts_total{table="silver.sensors"} 1`,
+		`smelt_commit_conflicts_total{table="gold.sensors_hourly"} 0`,
 		`smelt_lag_records{table="silver.sensors"} 5`,
 		`smelt_lag_seconds{table="silver.sensors"} 1.5`,
 		`smelt_newest_event_timestamp_seconds{table="silver.sensors"} 1.795953601e+09`,
