@@ -31,8 +31,9 @@ type ask struct {
 
 // placeTimeout bounds the search for where one partition begins, which goes on
 // when Poll's context has ended: in a long chain of objects on a slow store it
-// takes longer than one Poll, and would begin again and again.
-const placeTimeout = 30 * time.Second
+// takes longer than one Poll, and would begin again and again. (In a folder of
+// 300,000 objects the embedded S3 takes 0.8 s for each of some 20 listings.)
+const placeTimeout = 2 * time.Minute
 
 // adjust is called by the client when the group has given it partitions. It
 // asks Poll where they begin, whatever was committed.
@@ -95,9 +96,6 @@ func (k *Kafka) place(ctx context.Context, a *ask) error {
 		return nil
 	}
 	k.putBack(a)
-	if ctx.Err() != nil {
-		return nil
-	}
 	return err
 }
 
