@@ -93,25 +93,45 @@ func epochOf(unit, text string) string {
 		number, year1, u.zeros, year9999, u.zeros, number, u.micros)
 }
 
+// listOf makes a pair of each element, its value and whether it is at fault,
+// so that the value is written once however deep lists and structs nest.
 func listOf(t smelt.Type, leaf string, depth int) string {
-	elem := fmt.Sprintf("e%d", depth)
-	value := valueOf(*t.Elem, elem, depth+1)
-	elems := fmt.Sprintf("from_json(%s, '[\"JSON\"]')", leaf)
-	faulty := fmt.Sprintf("len(list_filter(%s, lambda %s: %s))", elems, elem, faultOf(smelt.Column{Type: *t.Elem}, elem, value))
-	return fmt.Sprintf("CASE WHEN starts_with(%s::VARCHAR, '[') AND %s = 0 THEN list_transform(%s, lambda %s: %s) END",
-		leaf, faulty, elems, elem, value)
+	elem, pairs := fmt.Sprintf("e%d", depth), fmt.Sprintf("p%d", depth)
+	made := fmt.Sprintf("list_transform(from_json(%s, '[\"JSON\"]'), lambda %s: {v: %s, there: %s})",
+		leaf, elem, valueOf(*t.Elem, elem, depth+1), present(elem))
+	return bind(made, pairs, fmt.Sprintf("CASE WHEN starts_with(%s::VARCHAR, '[') AND NOT list_bool_or(list_transform(%s, lambda q: q.v IS NULL AND q.there)) IS TRUE THEN list_transform(%s, lambda q: q.v) END",
+		leaf, pairs, pairs))
 }
 
+// structOf writes the values of scalar fields twice, where they are checked and
+// where they are packed, which costs less than a name for them; with nested
+// fields the struct is made first.
 func structOf(t smelt.Type, leaf string, depth int) string {
-	var fields, faults []string
-	for _, f := range t.Fields {
-		inner := fmt.Sprintf("json_extract(%s, %s)", leaf, duck.Literal(pointer(f.Name)))
-		value := valueOf(f.Type, inner, depth+1)
-		fields = append(fields, fmt.Sprintf("%s := %s", duck.Quote(f.Name), value))
-		faults = append(faults, "NOT "+faultOf(f, inner, value))
+	made, nested := fmt.Sprintf("s%d", depth), false
+	inner, values, fields := make([]string, len(t.Fields)), make([]string, len(t.Fields)), make([]string, len(t.Fields))
+	for i, f := range t.Fields {
+		inner[i] = fmt.Sprintf("json_extract(%s, %s)", leaf, duck.Literal(pointer(f.Name)))
+		values[i] = valueOf(f.Type, inner[i], depth+1)
+		fields[i] = duck.Quote(f.Name) + " := " + values[i]
+		nested = nested || f.Type.Name == "list" || f.Type.Name == "struct"
 	}
-	return fmt.Sprintf("CASE WHEN starts_with(%s::VARCHAR, '{') AND %s THEN struct_pack(%s) END",
-		leaf, strings.Join(faults, " AND "), strings.Join(fields, ", "))
+	pack := "struct_pack(" + strings.Join(fields, ", ") + ")"
+	checked := func(value func(i int) string, result string) string {
+		checks := []string{fmt.Sprintf("starts_with(%s::VARCHAR, '{')", leaf)}
+		for i, f := range t.Fields {
+			checks = append(checks, "NOT "+faultOf(f, inner[i], value(i)))
+		}
+		return fmt.Sprintf("CASE WHEN %s THEN %s END", strings.Join(checks, " AND "), result)
+	}
+	if !nested {
+		return checked(func(i int) string { return values[i] }, pack)
+	}
+	return bind(pack, made, checked(func(i int) string { return made + "." + duck.Quote(t.Fields[i].Name) }, made))
+}
+
+// bind gives the value of expr a name within body.
+func bind(expr, name, body string) string {
+	return fmt.Sprintf("list_transform([%s], lambda %s: %s)[1]", expr, name, body)
 }
 
 // faultOf is the condition that a column's leaf is not what was declared,
