@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -31,7 +32,11 @@ func (c *configCmd) Run(s *settings, io *streams, k *kong.Context) error {
 		if own == "" {
 			continue
 		}
-		all = append(all, setting{own, shown(flag), s.originOf(flag)})
+		v := setting{own, shown(flag), s.originOf(flag)}
+		if flag.Name == "postgres-dsn" && s.PostgresDSN == "" {
+			v.Origin = cmp.Or(fallbackDatabase(), v.Origin)
+		}
+		all = append(all, v)
 	}
 	if c.JSON {
 		encoder := json.NewEncoder(io.Out)
@@ -64,10 +69,23 @@ func shown(flag *kong.Flag) string {
 		return text
 	}
 	const hidden = "********"
-	if u, err := url.Parse(text); err == nil && u.User != nil {
-		user := u.User.Username()
-		u.User = nil
-		return strings.Replace(u.Redacted(), "://", "://"+user+":"+hidden+"@", 1)
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return hidden
 	}
-	return hidden
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "password") {
+			query.Set(name, hidden)
+		}
+	}
+	if u.RawQuery != "" {
+		u.RawQuery = strings.ReplaceAll(query.Encode(), url.QueryEscape(hidden), hidden)
+	}
+	if u.User == nil {
+		return u.String()
+	}
+	user := u.User.Username()
+	u.User = nil
+	return strings.Replace(u.String(), "://", "://"+user+":"+hidden+"@", 1)
 }

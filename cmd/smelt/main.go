@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -81,13 +83,24 @@ func parse(args []string, stdout, stderr io.Writer, exit func(int)) (*commands, 
 	if err != nil {
 		return nil, nil, err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(withComments(args))
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
 	cli.args = args
 	cli.noteExplicit(command)
-	return cli, command, nil
+	return cli, command, cli.checkFile(command.Model.Node.Flags)
+}
+
+// withComments keeps SQL that begins with a comment from being taken for a flag.
+func withComments(args []string) []string {
+	out := slices.Clone(args)
+	for i := 0; i+1 < len(out); i++ {
+		if (out[i] == "-c" || out[i] == "--command") && strings.HasPrefix(out[i+1], "--") && strings.ContainsAny(out[i+1], " \t\n") {
+			out = slices.Replace(out, i, i+2, "--command="+out[i+1])
+		}
+	}
+	return out
 }
 
 // interruptible gives a context that the first SIGINT or SIGTERM cancels, so

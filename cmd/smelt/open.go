@@ -85,10 +85,21 @@ func (s *settings) openLake(ctx context.Context) (*lake, error) {
 
 // openDatabase connects to PostgreSQL.
 func (s *settings) openDatabase(ctx context.Context) (*postgres.DB, error) {
-	if s.PostgresDSN == "" && os.Getenv("PGHOST") == "" && os.Getenv("PGSERVICE") == "" {
+	if s.PostgresDSN == "" && fallbackDatabase() == "" {
 		return nil, smelt.Mark(smelt.ErrDatabase, errors.New("no PostgreSQL is set: run ./scripts/start.sh for the embedded stack, or set SMELT_POSTGRES_DSN"))
 	}
 	return postgres.Open(ctx, s.PostgresDSN)
+}
+
+// fallbackDatabase names the variable of PostgreSQL's own tools that says where a
+// database is; it is empty when none does.
+func fallbackDatabase() string {
+	for _, name := range []string{"PGSERVICE", "PGHOST"} {
+		if os.Getenv(name) != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // Close closes the connections.

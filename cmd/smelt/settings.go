@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -191,13 +192,40 @@ func readEnv(path string) (map[string]string, error) {
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		name, value, ok := strings.Cut(text, "=")
+		name, value, ok := strings.Cut(strings.TrimPrefix(text, "export "), "=")
 		if !ok {
 			return nil, usageError{fmt.Errorf("%s:%d: want NAME=value", path, n)}
 		}
-		values[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		values[strings.TrimSpace(name)] = unquoted(strings.TrimSpace(value))
 	}
 	return values, lines.Err()
+}
+
+// unquoted leaves out the quotes around a value: a shell may read the file too.
+func unquoted(value string) string {
+	if n := len(value); n >= 2 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
+		return value[1 : n-1]
+	}
+	return value
+}
+
+// checkFile refuses a setting in the user's file that there is none of.
+func (s *settings) checkFile(flags []*kong.Flag) error {
+	path := filepath.Join(s.Home, userFile)
+	values, err := readEnv(path)
+	if err != nil {
+		return err
+	}
+	for _, flag := range flags {
+		own, _ := names(flag.Tag.Get("setting"))
+		if own != "SMELT_HOME" { // it is what leads to the file
+			delete(values, own)
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return usagef("%s: no such settings: %s; smelt config lists all", path, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 }
 
 // writeEnv writes such a file, whole or not at all, for its owner's eyes only.

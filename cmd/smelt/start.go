@@ -86,10 +86,10 @@ func (s *settings) startAll(ctx context.Context, progress stdio.Writer) (started
 }
 
 // embedded says whether the services are the embedded stack's: nobody has set
-// others.
+// others. What is set for other tools (AWS_ENDPOINT_URL) does not count.
 func (s *settings) embedded() bool {
 	for _, flag := range []string{"kafka-brokers", "s3-endpoint", "postgres-dsn"} {
-		if o, ok := s.origins[flag]; ok && filepath.Base(o.Name) != stackFile {
+		if o, ok := s.origins[flag]; ok && filepath.Base(o.Name) != stackFile && !strings.HasPrefix(o.Name, "AWS_") {
 			return false
 		}
 		if s.explicit[flag] {
