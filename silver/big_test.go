@@ -74,43 +74,49 @@ func TestPartsAgree(t *testing.T) {
 	t.Parallel()
 	fat := `"numbers":[1` + strings.Repeat(",1", 1_000_000) + `]`
 	thin := `"numbers":[1]`
-	batch := func(member string) (records []smelt.Record) {
-		for i := range 32 {
-			text := fmt.Sprintf(`{"ts":"2026-11-29T12:00:00Z","text":"%d",%s}`, i%20, member)
-			switch i % 8 {
-			case 5:
-				text = `{"ts":5,` + member + `}`
-			case 6:
-				text = "no JSON"
-			case 7:
-				text = ""
-			}
-			r := smelt.Record{Timestamp: 1795953600000 + int64(32-i), Key: []byte("k"), Value: []byte(text)}
-			if text == "" {
-				r.Value = nil
-			}
-			records = append(records, r)
+	event := func(i int, member string) smelt.Record {
+		r := smelt.Record{Timestamp: 1795953600000 + int64(100-i), Key: []byte("k")}
+		switch i % 8 {
+		case 5:
+			r.Value = []byte(`{"ts":5,` + member + `}`)
+		case 6:
+			r.Value = []byte("no JSON")
+		case 7: // a tombstone
+		default:
+			r.Value = fmt.Appendf(nil, `{"ts":"2026-11-29T12:00:00Z","text":"%d",%s}`, i%20, member)
 		}
-		return records
+		return r
 	}
 	p := big(t)
 	p.Silver.Unique = []string{"length"}
 	p.Silver.SQL = strings.Replace(p.Silver.SQL, "length(text) AS text", "text AS length", 1)
-	var out [2][]string
-	for i, member := range []string{thin, fat} {
+	records := 50 // more than an object takes of fat ones
+	take := func(member string, flush time.Duration) (rows []string, parted bool) {
 		log := &strings.Builder{}
 		l := open(t, p, false, func(parts *line.Parts) {
-			if i == 1 {
-				parts.Flush = fill
-			}
-			parts.Log = slog.New(slog.NewTextHandler(log, nil))
+			parts.Flush, parts.Log = flush, slog.New(slog.NewTextHandler(log, nil))
 		})
-		l.drain(t, batch(member)...)
-		out[i] = append(l.rows(t, "silver.big", "_partition_offset,length,ts"),
-			l.rows(t, "quarantine.big", "_partition_offset,_timestamp,_key,stage,reason,field,detail")...)
-		if got, want := strings.Contains(log.String(), "taking it in parts"), i == 1; got != want {
-			t.Errorf("taken in parts: %v, want %v", got, want)
+		for i := range records {
+			l.Topic.Append(event(i, member))
 		}
+		written, err := l.Bronze.Step(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Silver.Step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		records = int(written.Records)
+		return append(l.rows(t, "silver.big", "_partition_offset,length,ts"),
+			l.rows(t, "quarantine.big", "_partition_offset,_timestamp,_key,stage,reason,field,detail")...), strings.Contains(log.String(), "taking it in parts")
 	}
-	same(t, "in parts", out[1], out[0])
+	inParts, parted := take(fat, time.Hour) // until it is full
+	if whole, never := take(thin, time.Millisecond); !parted || never {
+		t.Errorf("taken in parts: %v, want true; with small ones %v, want false", parted, never)
+	} else {
+		same(t, "in parts", inParts, whole)
+	}
+	if len(inParts) < 30 {
+		t.Errorf("%d rows: the test has lost its point", len(inParts))
+	}
 }
