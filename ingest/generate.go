@@ -34,8 +34,9 @@ const (
 	// away: a second's worth.
 	burst = time.Second
 
-	// flushTimeout bounds the wait for what is under way at the end.
-	flushTimeout = 5 * time.Second
+	// flushTimeout bounds the wait for what is under way at the end, by less than
+	// whoever asks a generator to stop waits for it.
+	flushTimeout = 2 * time.Second
 )
 
 // GenerateConfig says what the demo's sensors send, and where to.

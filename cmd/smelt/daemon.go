@@ -145,6 +145,10 @@ func (s *settings) awaitReady(ctx context.Context, name string, ended <-chan int
 		}
 		select {
 		case code := <-ended:
+			if pid, _, _ := running(s.Home, name); pid != 0 {
+				ended = nil // somebody else has started it at the same time, and was quicker
+				continue
+			}
 			return s.ended(name, code)
 		case <-ctx.Done():
 			return fmt.Errorf("smelt %s did not get ready in time; the end of %s:\n%s", name, s.logPath(name), s.tail(name))

@@ -44,6 +44,9 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live}
+	if s.embedded() {
+		probe.Restore = "./scripts/start.sh"
+	}
 	for {
 		if probe.Lake == nil {
 			lake, err := s.openLake(ctx)

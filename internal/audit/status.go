@@ -22,6 +22,8 @@ type Probe struct {
 
 	Describe func(context.Context, *smelt.Pipeline) (smelt.Description, error) // of the source
 	Live     func(context.Context) error                                       // nil when smelt run answers
+
+	Restore string // the command that brings services back that do not answer; "" when only a person can
 }
 
 // Status is the state of one pipeline. Its keys in JSON are stable. What could

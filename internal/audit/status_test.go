@@ -132,7 +132,7 @@ func TestStatusTrouble(t *testing.T) {
   gold.readings_hourly  0  0  -  0
   bronze 0 = silver 0 + quarantine 0 ✓  gold is empty
   ! There is nothing in topic readings, and so nothing in bronze.
-      smelt generate
+      ./bin/smelt generate
 `,
 		},
 		{
@@ -154,7 +154,7 @@ func TestStatusTrouble(t *testing.T) {
   ! The pipeline is not running.
       ./scripts/start.sh
   ! The source cannot be read: kafka on 127.0.0.1:9092: connection refused.
-      smelt config
+      ./bin/smelt config
 `,
 		},
 		{
@@ -168,9 +168,9 @@ func TestStatusTrouble(t *testing.T) {
   silver.readings  ?  ?  ?  ?
   gold.readings_hourly  ?  ?  ?  ?
   ! The tables cannot be read: postgres on 127.0.0.1:5433: connection refused.
-      smelt config
+      ./bin/smelt config
   ! There is nothing in topic readings, and so nothing in bronze.
-      smelt generate
+      ./bin/smelt generate
 `,
 		},
 		{
@@ -194,7 +194,7 @@ func TestStatusTrouble(t *testing.T) {
   gold.readings_hourly  1  1  2026-11-29 12:01:00  0
   bronze 2 = silver 2 + quarantine 0 ✓  gold 2 ✓  fresh AGE
   ! Partition 1 of topic readings ends at offset 1, but bronze has it up to 2 already: it is another topic or cluster now.
-      smelt config
+      ./bin/smelt config
   ! gold.readings_hourly was computed by another version of hourly.sql; the pipeline computes it anew once it runs.
       ./scripts/start.sh
 `,

@@ -24,7 +24,7 @@ const (
 // Commands that troubles name.
 const (
 	start    = "./scripts/start.sh"
-	settings = "smelt config"
+	settings = "./bin/smelt config"
 )
 
 // trouble says what is wrong, the root of the matter first.
@@ -53,7 +53,7 @@ func (g *gathering) unreachable() {
 	}{{g.sourceErr, "The source"}, {g.endsErr, "Bronze"}, {g.tablesErr, "The tables"}} {
 		if e.err != nil && !seen[e.err.Error()] {
 			seen[e.err.Error()] = true
-			g.say(settings, "%s cannot be read: %v.", e.what, e.err)
+			g.say(cmp.Or(g.Restore, settings), "%s cannot be read: %v.", e.what, e.err)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (g *gathering) sourceTrouble() {
 		}
 	}
 	if held == 0 && taken == 0 {
-		g.say("smelt generate", "There is nothing in topic %s, and so nothing in bronze.", g.pipeline.Topic)
+		g.say("./bin/smelt generate", "There is nothing in topic %s, and so nothing in bronze.", g.pipeline.Topic)
 	}
 }
 
@@ -85,7 +85,7 @@ func (g *gathering) sourceTrouble() {
 func (g *gathering) slow() {
 	for _, s := range g.Stages {
 		if s.Table == g.Blame && *s.LagSeconds > slowSeconds {
-			g.say("smelt status --watch", "%d wait for %s, for up to %s: unless that is getting less, the log of smelt run says why.",
+			g.say("./bin/smelt status --watch", "%d wait for %s, for up to %s: unless that is getting less, the log of smelt run says why.",
 				*s.LagRecords, s.Table, age(*s.LagSeconds))
 		}
 	}
@@ -95,7 +95,7 @@ func (g *gathering) slow() {
 func (g *gathering) tableTrouble() {
 	name := g.pipeline.Name
 	if g.Receipt != nil && !g.Receipt.OK {
-		g.say("smelt verify "+name, "The counts do not add up: %s.", g.Receipt)
+		g.say("./bin/smelt verify "+name, "The counts do not add up: %s.", g.Receipt)
 	}
 	for _, t := range g.tables.gold {
 		if t.recorded && t.ledger.Model != gold.Digest(t.model) {

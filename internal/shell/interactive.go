@@ -103,6 +103,15 @@ func (i *session) loop(ctx context.Context) error {
 			}
 			continue
 		}
+		if i.typed.Len() == 0 {
+			switch strings.ToLower(strings.Trim(text, "; ")) {
+			case "exit", "quit":
+				return nil
+			case "help":
+				fmt.Fprint(i.printer.Out, help)
+				continue
+			}
+		}
 		i.typed.WriteString(text + "\n")
 		i.take(ctx)
 	}
