@@ -2,6 +2,7 @@ package bronze
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,6 +90,22 @@ func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes 
 		}
 	}
 	return refs, nil
+}
+
+// At returns the object of a chain that starts at a position and has a codec,
+// and false when there is none. Since the end of an object is the name of the
+// next, one that follows a chain as it grows need not list it.
+func (r *Reader) At(ctx context.Context, partition int32, position int64, codec Codec) (Ref, Meta, bool, error) {
+	name := Name{Pipeline: r.pipeline, Partition: partition, Start: position, Codec: cmp.Or(codec, Zstd)}
+	o, err := r.store.Stat(ctx, name.Key())
+	if errors.Is(err, smelt.ErrNotFound) {
+		return Ref{}, Meta{}, false, nil
+	}
+	if err != nil {
+		return Ref{}, Meta{}, false, smelt.Mark(smelt.ErrStore, err)
+	}
+	m, err := metaOf(name, o)
+	return Ref{Name: name, Key: o.Key, Size: o.Size, Modified: o.Modified}, m, true, smelt.Mark(smelt.ErrStore, err)
 }
 
 // list returns the objects of a partition after a key, in order.

@@ -15,44 +15,44 @@ import (
 
 // commit writes the step's files and makes them, with the ledger, the table's
 // newest snapshot.
-func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver, dir string) (*table.Table, error) {
+func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver, dir string) error {
 	added, err := staging.Missing(t, s.transform.columns)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	future := t
 	if len(added) > 0 {
 		if future, err = t.With(added...); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	rows, err := s.write(ctx, future, filepath.Join(dir, "rows"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	staged, err := s.Area.Upload(ctx, future, rows)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	rejects, err := s.uploadRejects(ctx, filepath.Join(dir, "rejects"), &after)
 	if err != nil {
-		return nil, err
+		return errors.Join(err, s.Area.Discard(ctx, staged)) // nothing was committed
 	}
 	change := table.Change{Add: staging.Files(staged), AddColumns: added}
 	if err := ledger.Write(&change, after); err != nil {
-		return nil, err
+		return err
 	}
-	next, err := t.Commit(ctx, change)
+	_, err = t.Commit(ctx, change)
 	if errors.Is(err, table.ErrConflict) {
-		return nil, errors.Join(err, s.Area.Discard(ctx, append(staged, rejects...)))
+		return errors.Join(err, s.Area.Discard(ctx, append(staged, rejects...)))
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.Area.Keep(staged); err != nil {
 		s.Log.Warn("keep files in the cache", "pipeline", s.Pipeline.Name, "error", err)
 	}
-	return next, nil
+	return nil
 }
 
 // write writes work.silver as Parquet, a file a partition value, in the order

@@ -2,11 +2,13 @@ package silver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 
+	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/staging"
@@ -55,12 +57,17 @@ func (s *Stage) uploadRejects(ctx context.Context, dir string, after *ledger.Sil
 }
 
 // publishRejects adds to quarantine what silver's snapshots have handed over
-// since it was last done.
-func (s *Stage) publishRejects(ctx context.Context, t *table.Table) error {
-	if _, ok := t.Current(); !ok {
+// since it was last done. It looks at quarantine first: silver as it is later
+// has every snapshot from which quarantine was filled.
+func (s *Stage) publishRejects(ctx context.Context) error {
+	q, err := s.quarantine(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := s.Area.Lake.Load(ctx, s.Name())
+	if errors.Is(err, smelt.ErrNotFound) {
 		return nil
 	}
-	q, err := s.quarantine(ctx)
 	if err != nil {
 		return err
 	}

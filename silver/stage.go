@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"smelt"
 	"smelt/bronze"
@@ -33,7 +34,9 @@ type Config struct {
 	Locker     smelt.Locker
 	Log        *slog.Logger
 
-	Carefully bool // send every file down the careful path; tests compare the two
+	Codec     bronze.Codec  // of the objects to come; Zstd when empty
+	ListEvery time.Duration // how often bronze is listed; 0: at each step
+	Carefully bool          // send every file down the careful path; tests compare the two
 }
 
 // A step takes between minStepBytes and maxStepBytes of compressed bronze. It
@@ -58,6 +61,9 @@ type Stage struct {
 	refs      smelt.ReferenceSet
 	bound     bool  // the references are loaded and silver.sql is bound
 	stepBytes int64 // of the next step
+
+	partitions []int32   // that bronze had
+	listed     time.Time // when that was
 }
 
 // Open makes a stage, with a DuckDB session of its own. Nothing is read or
@@ -137,11 +143,11 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err := s.bind(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
-	t, err := s.open(ctx)
-	if err != nil {
+	if err := s.publishRejects(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
-	if err := s.publishRejects(ctx, t); err != nil {
+	t, err := s.open(ctx)
+	if err != nil {
 		return smelt.Progress{}, err
 	}
 	before, _, _, err := ledger.Read[ledger.Silver](t)
@@ -159,17 +165,17 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 		s.stepBytes = minStepBytes
 		return smelt.Progress{}, err
 	}
-	next, done, err := s.take(ctx, t, before, refs)
+	done, err := s.take(ctx, t, before, refs)
 	halved := false
 	for duck.OutOfMemory(err) && len(refs) > 1 {
 		refs, more, halved = refs[:len(refs)/2], true, true // a chain's beginning is as good a step
 		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(refs))
-		next, done, err = s.take(ctx, t, before, refs)
+		done, err = s.take(ctx, t, before, refs)
 	}
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	if err := s.publishRejects(ctx, next); err != nil {
+	if err := s.publishRejects(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
 	progress := smelt.Progress{Records: done, More: more}
@@ -216,30 +222,3 @@ func (s *Stage) open(ctx context.Context) (*table.Table, error) {
 	}
 	return t, err
 }
-
-// next chooses the bronze objects of a step, from all partitions.
-func (s *Stage) next(ctx context.Context, position map[int32]int64) (refs []bronze.Ref, more bool, err error) {
-	partitions, err := s.Bronze.Partitions(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	share := s.stepBytes / int64(max(1, len(partitions)))
-	for _, p := range partitions {
-		from, ok := position[p]
-		if !ok {
-			from = chainStart
-		}
-		found, err := s.Bronze.After(ctx, p, from, share)
-		if err != nil {
-			return nil, false, err
-		}
-		if len(found) > 0 {
-			more = more || found[len(found)-1].Followed()
-		}
-		refs = append(refs, found...)
-	}
-	return refs, more, nil
-}
-
-// chainStart asks for a partition from its first object on.
-const chainStart = -1

@@ -17,15 +17,16 @@ import (
 )
 
 // take reads bronze objects and commits what becomes of them.
-func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (*table.Table, int64, error) {
+func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (int64, error) {
 	dir, err := s.Duck.TempDir()
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	defer os.RemoveAll(dir)
+	defer s.clear(ctx)
 	files, metas, err := s.download(ctx, refs, dir)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	now := time.Now().UTC()
 	var longest int64
@@ -33,20 +34,31 @@ func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, 
 		longest = max(longest, m.Longest)
 	}
 	if err := s.refine(ctx, t, files, longest, now); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	after, err := s.account(ctx, before, refs, metas)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	next, err := s.commit(ctx, t, after, dir)
-	if err != nil {
-		return nil, 0, err
+	if err := s.commit(ctx, t, after, dir); err != nil {
+		return 0, err
 	}
 	done := after.Records - before.Records
-	s.Log.Info("silver step", "pipeline", s.Pipeline.Name, "records", done, "rows", after.Rows()-before.Rows(),
+	s.Log.Debug("silver step", "pipeline", s.Pipeline.Name, "records", done, "rows", after.Rows()-before.Rows(),
 		"rejected", after.Rejected()-before.Rejected(), "objects", len(refs))
-	return next, done, nil
+	return done, nil
+}
+
+// clear drops what a step has worked with: all sessions share one limit of
+// memory. What cannot be dropped now is replaced by the next step.
+func (s *Stage) clear(ctx context.Context) {
+	statements := []string{"TRUNCATE work.records"}
+	for _, name := range []string{"silver", "rejects", "unmatched", "filtered", "raws", "new", "known", "seen", "shared", "checked", "duplicates"} {
+		statements = append(statements, "DROP TABLE IF EXISTS work."+name)
+	}
+	if err := s.session.Exec(context.WithoutCancel(ctx), statements...); err != nil {
+		s.Log.Warn("clear a step's tables", "pipeline", s.Pipeline.Name, "error", err)
+	}
 }
 
 // download fetches bronze objects into a folder, side by side.

@@ -19,6 +19,7 @@ import (
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
+	"smelt/silver"
 )
 
 // pipelines reads the pipelines: those that ship, or a folder of the user's.
@@ -132,6 +133,7 @@ func (s *settings) parts(l *lake, db *duck.DB, name string, log *slog.Logger) (l
 		Log:        log,
 		RecordMax:  int(s.RecordMax),
 		Codec:      bronze.Codec(s.Codec),
+		ListEvery:  silver.DefaultListEvery,
 		Source: func(ctx context.Context, p *smelt.Pipeline, resume smelt.Resume) (smelt.Source, error) {
 			return ingest.OpenKafka(ctx, ingest.KafkaConfig{
 				Cluster: cluster, Topic: p.Topic, Group: group(p.Name), Resume: resume, Log: log,

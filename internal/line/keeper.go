@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"smelt"
 	"smelt/gold"
@@ -61,15 +62,37 @@ func (k *Keeper) needed(ctx context.Context) ([]int64, error) {
 		return nil, err
 	}
 	for _, m := range k.pipeline.Gold {
-		l, err := read[ledger.Gold](ctx, k.lake, gold.TableName(k.pipeline.Name, m.Name))
+		name := gold.TableName(k.pipeline.Name, m.Name)
+		l, err := read[ledger.Gold](ctx, k.lake, name)
 		if err != nil {
 			return nil, err
 		}
-		if l.SilverSnapshot != 0 {
+		switch behind, err := k.behind(ctx, l.SilverSnapshot); {
+		case err != nil:
+			return nil, err
+		case behind > mostBehind:
+			k.log.Warn("gold is too far behind for silver to keep the snapshots in between; it will recompute everything", "table", name, "snapshots", behind)
+		case l.SilverSnapshot != 0:
 			needed = append(needed, l.SilverSnapshot)
 		}
 	}
 	return needed, nil
+}
+
+// mostBehind is how many silver snapshots are kept for a gold table that does not
+// get on: each makes every commit to silver a little slower.
+const mostBehind = 2000
+
+// behind counts the silver snapshots since one.
+func (k *Keeper) behind(ctx context.Context, snapshot int64) (int, error) {
+	t, err := k.lake.Load(ctx, silver.TableName(k.pipeline.Name))
+	if errors.Is(err, smelt.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return max(0, slices.IndexFunc(t.Ancestors(), func(a table.Snapshot) bool { return a.ID == snapshot })), nil
 }
 
 // handed are silver's newest snapshot and the oldest one that hands rejects to

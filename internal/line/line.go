@@ -32,7 +32,8 @@ type Parts struct {
 	Flush     time.Duration // of bronze; its default when zero
 	RecordMax int           // bytes; bronze's default when zero
 	Codec     bronze.Codec
-	Carefully bool // send all of bronze down silver's careful path
+	ListEvery time.Duration // how often silver lists bronze; 0: at each step
+	Carefully bool          // send all of bronze down silver's careful path
 }
 
 // Line is the stages of one pipeline.
@@ -60,7 +61,7 @@ func Open(ctx context.Context, p *smelt.Pipeline, parts Parts) (*Line, error) {
 	l.Silver, err = silver.Open(ctx, silver.Config{
 		Pipeline: p, Bronze: bronze.NewReader(parts.Area.Store, p.Name), Area: parts.Area, Duck: parts.Duck,
 		References: parts.References, Locker: parts.Locker, Log: parts.Log,
-		Carefully: parts.Carefully,
+		Codec: parts.Codec, ListEvery: parts.ListEvery, Carefully: parts.Carefully,
 	})
 	if err != nil {
 		return nil, errors.Join(err, l.Bronze.Close())

@@ -1,0 +1,70 @@
+package silver
+
+import (
+	"context"
+	"time"
+
+	"smelt/bronze"
+)
+
+const (
+	// DefaultListEvery is how often bronze is listed. A listing finds partitions
+	// that are new and breaks in a chain; a store may take the longer for it the
+	// more objects there are. In between the next objects, whose names are known,
+	// are asked for.
+	DefaultListEvery = 10 * time.Second
+
+	// walkMost is how many objects of a partition a step asks for by name. When
+	// they are all there it is a backlog, which is listed.
+	walkMost = 4
+)
+
+// next chooses the bronze objects of a step, from all partitions.
+func (s *Stage) next(ctx context.Context, position map[int32]int64) (refs []bronze.Ref, more bool, err error) {
+	if len(s.partitions) > 0 && time.Since(s.listed) < s.ListEvery {
+		return s.walk(ctx, position)
+	}
+	if s.partitions, err = s.Bronze.Partitions(ctx); err != nil {
+		return nil, false, err
+	}
+	for _, p := range s.partitions {
+		found, err := s.Bronze.After(ctx, p, position[p], s.share())
+		if err != nil {
+			return nil, false, err
+		}
+		if len(found) > 0 {
+			more = more || found[len(found)-1].Followed()
+		}
+		refs = append(refs, found...)
+	}
+	s.listed = time.Now()
+	if more {
+		s.listed = time.Time{} // the next step lists again
+	}
+	return refs, more, nil
+}
+
+// walk follows the chains by the names of their next objects.
+func (s *Stage) walk(ctx context.Context, position map[int32]int64) (refs []bronze.Ref, more bool, err error) {
+	for _, p := range s.partitions {
+		at, bytes := position[p], int64(0)
+		for n := 0; n < walkMost && bytes < s.share(); n++ {
+			ref, meta, ok, err := s.Bronze.At(ctx, p, at, s.Codec)
+			if err != nil {
+				return nil, false, err
+			}
+			if !ok {
+				break
+			}
+			refs = append(refs, ref)
+			at, bytes = meta.End, bytes+ref.Size
+			if n == walkMost-1 || bytes >= s.share() {
+				more, s.listed = true, time.Time{}
+			}
+		}
+	}
+	return refs, more, nil
+}
+
+// share is how much of a step's bytes a partition may have.
+func (s *Stage) share() int64 { return s.stepBytes / int64(max(1, len(s.partitions))) }
