@@ -36,7 +36,7 @@ const (
 
 	// flushTimeout bounds the wait for what is under way at the end, by less than
 	// whoever asks a generator to stop waits for it.
-	flushTimeout = 2 * time.Second
+	flushTimeout = time.Second
 )
 
 // GenerateConfig says what the demo's sensors send, and where to.

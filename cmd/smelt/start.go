@@ -191,11 +191,13 @@ func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
 // stopCmd stops what startCmd has started.
 type stopCmd struct{}
 
-// How long the background commands get to end: the pipeline drains, which is
-// bounded below this.
+// By when the background commands must have ended, from the first request on. A
+// pipeline that may drain to its own bound is through in time; when the services
+// hang, so that it cannot, it is killed.
 const (
-	stopPatience  = 3 * time.Second
-	drainPatience = 9 * time.Second
+	generateBy = 3 * time.Second
+	runBy      = 9 * time.Second
+	stackBy    = 10 * time.Second
 )
 
 // Run stops the generator, then the pipeline, which drains, then the stack.
@@ -207,11 +209,12 @@ func (stopCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	s.Home = home
 	any := false
 	var errs []error
+	began := time.Now()
 	for _, c := range []struct {
-		name     string
-		patience time.Duration
-	}{{"generate", stopPatience}, {"run", drainPatience}, {"stack", drainPatience}} {
-		stopped, err := s.halt(ctx, c.name, c.patience)
+		name string
+		by   time.Duration
+	}{{"generate", generateBy}, {"run", runBy}, {"stack", stackBy}} {
+		stopped, err := s.halt(ctx, c.name, (c.by - time.Since(began)).Round(time.Second/10))
 		any = any || stopped
 		errs = append(errs, err)
 		if stopped && err == nil {

@@ -31,6 +31,10 @@ const (
 	// describeTimeout bounds the question to Kafka, so that the rest shows soon
 	// when it is down.
 	describeTimeout = 4 * time.Second
+	// openTimeout and lookTimeout bound what a store or a database that hangs can
+	// hold up; both answer in far less than a second as a rule.
+	openTimeout = 5 * time.Second
+	lookTimeout = 15 * time.Second
 )
 
 // Run shows the status of the pipelines, once or again and again.
@@ -49,7 +53,9 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	for {
 		if probe.Lake == nil {
-			lake, err := s.openLake(ctx)
+			open, cancel := context.WithTimeout(ctx, openTimeout)
+			lake, err := s.openLake(open)
+			cancel()
 			if probe.LakeError = err; err == nil {
 				defer lake.Close() // at most once: from then on there is a lake
 				probe.Lake = lake.Tables
@@ -70,7 +76,9 @@ func (c statusCmd) show(ctx context.Context, probe audit.Probe, pipelines []*sme
 	var texts []string
 	var errs []error
 	for _, p := range pipelines {
-		status := audit.Gather(ctx, probe, p, time.Now())
+		look, cancel := context.WithTimeout(ctx, lookTimeout)
+		status := audit.Gather(look, probe, p, time.Now())
+		cancel()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
