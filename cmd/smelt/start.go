@@ -181,7 +181,11 @@ func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
 	for _, p := range places {
 		fmt.Fprintf(w, "  %-12s%s\n", p[0], p[1])
 	}
-	fmt.Fprintf(w, "\nTry next\n  ./scripts/query.sh -c \"SELECT city, hour, readings, avg_temp_c FROM gold ORDER BY hour DESC LIMIT 6\"\n")
+	query := "SELECT city, hour, readings, avg_temp_c FROM gold ORDER BY hour DESC LIMIT 6"
+	if s.Pipelines != "" {
+		query = "SELECT * FROM gold LIMIT 6"
+	}
+	fmt.Fprintf(w, "\nTry next\n  ./scripts/query.sh -c \"%s\"\n", query)
 	for _, n := range next {
 		fmt.Fprintf(w, "  %-27s%s\n", n[0], n[1])
 	}
