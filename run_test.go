@@ -57,7 +57,7 @@ func newRunner(t *testing.T) *runner {
 
 // run runs the line for so long, and returns what Run does and how long it
 // took to end.
-func (r *runner) run(line smelt.Line, for_ time.Duration) (error, time.Duration) {
+func (r *runner) run(line smelt.Line, for_ time.Duration) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), for_)
 	defer cancel()
 	line.Log = slog.New(slog.NewTextHandler(&r.log, nil))
@@ -66,13 +66,13 @@ func (r *runner) run(line smelt.Line, for_ time.Duration) (error, time.Duration)
 		defer r.mu.Unlock()
 		r.observed[stage]++
 	}
-	err := smelt.Run(ctx, line)
+	err = smelt.Run(ctx, line)
 	for name, steps := range r.steps {
 		if r.observed[name] != len(steps) {
 			r.t.Errorf("%s: %d steps, %d of them observed", name, len(steps), r.observed[name])
 		}
 	}
-	return err, time.Since(r.begin) - for_
+	return time.Since(r.begin) - for_, err
 }
 
 func idle(context.Context, int) (smelt.Progress, error) { return smelt.Progress{}, nil }
@@ -108,7 +108,7 @@ func TestRunRefinesUntilIdleThenPolls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t)
-		err, took := r.run(smelt.Line{Refine: r.stage("silver", func(ctx context.Context, n int) (smelt.Progress, error) {
+		took, err := r.run(smelt.Line{Refine: r.stage("silver", func(ctx context.Context, n int) (smelt.Progress, error) {
 			time.Sleep(100 * time.Millisecond)
 			return smelt.Progress{Records: 1, More: n < 3}, nil
 		})}, 1800*time.Millisecond)
@@ -154,7 +154,7 @@ func TestRunRetries(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newRunner(t)
-				err, _ := r.run(tt.line(r), 2*time.Minute)
+				_, err := r.run(tt.line(r), 2*time.Minute)
 				if got := gaps(r.steps["x"]); err != nil || len(got) < len(tt.want) || !slices.Equal(got[:len(tt.want)], tt.want) {
 					t.Errorf("%v; gaps %v, want %v", err, got, tt.want)
 				}
@@ -181,7 +181,7 @@ func TestRunSpacesRefreshes(t *testing.T) {
 			}
 			return smelt.Progress{}, nil
 		}
-		err, _ := r.run(smelt.Line{
+		_, err := r.run(smelt.Line{
 			Refresh: append(r.stage("slow", slow), r.stage("quick", idle)...),
 			Keep:    r.stage("keep", idle),
 		}, 122500*time.Millisecond)
@@ -221,7 +221,7 @@ func TestRunDrains(t *testing.T) {
 			}),
 			Refresh: append(r.stage("gold 1", takes(1200*time.Millisecond)), r.stage("gold 2", idle)...),
 		}
-		err, took := r.run(line, 1500*time.Millisecond)
+		took, err := r.run(line, 1500*time.Millisecond)
 		if err != nil || took != 2200*time.Millisecond || left.Load() != 0 {
 			t.Errorf("got %v after %s with %d records left; want all of them through after 2.2 s", err, took, left.Load())
 		}
@@ -271,7 +271,7 @@ func TestRunDrainIncomplete(t *testing.T) {
 				r := newRunner(t)
 				line := tt.line(r)
 				line.Ingest = r.stage("bronze.x", untilEnd)
-				err, took := r.run(line, 10*time.Second)
+				took, err := r.run(line, 10*time.Second)
 				if !errors.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.want) || took != tt.took {
 					t.Errorf("got %v after %s, want %s after %s", err, took, tt.want, tt.took)
 				}
