@@ -25,7 +25,7 @@ const (
 	// A lake that has data already is waited for until it has what is being sent
 	// now: fresh is that, and after freshTimeout it need not be.
 	fresh        = time.Minute
-	freshTimeout = 10 * time.Second
+	freshTimeout = 5 * time.Second
 )
 
 // Run starts what is not running yet, and waits until bronze, silver and gold
