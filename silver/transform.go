@@ -132,15 +132,24 @@ func (t *transformer) transform(ctx context.Context, refs smelt.ReferenceSet, no
 	for _, c := range t.columns[:len(t.columns)-len(ownColumns)] {
 		casts = append(casts, fmt.Sprintf("s.%s::%s AS %s", duck.Quote(c.Name), c.Type, duck.Quote(c.Name)))
 	}
-	err := t.session.Exec(ctx,
-		"CREATE OR REPLACE TABLE work.unmatched AS "+t.unmatched(bronze),
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.silver AS
+	if err := t.session.Exec(ctx, "CREATE OR REPLACE TABLE work.unmatched AS "+t.unmatched(bronze)); err != nil {
+		return err
+	}
+	var unmatched int64
+	if err := t.session.Row(ctx, "SELECT count(*) FROM work.unmatched", &unmatched); err != nil {
+		return err
+	}
+	names, join := "NULL::VARCHAR", ""
+	if unmatched > 0 {
+		names, join = "u.names", fmt.Sprintf("LEFT JOIN work.unmatched AS u USING (%s, %s)", colPartition, colOffset)
+	}
+	err := t.session.Exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TABLE work.silver AS
 			SELECT *, %s AS __failed FROM (
-				SELECT %s, %s AS %s, %d::BIGINT AS %s, u.names AS %s, NULL::TIMESTAMPTZ AS %s
-				FROM work.transform AS s LEFT JOIN work.unmatched AS u USING (%s, %s)
+				SELECT %s, %s AS %s, %d::BIGINT AS %s, %s AS %s, NULL::TIMESTAMPTZ AS %s
+				FROM work.transform AS s %s
 			)`,
-			t.failed(), strings.Join(casts, ", "), timestamp(now), colIngestedAt, refs.Version, colReferenceVersion,
-			colUnmatched, colRebuiltAt, colPartition, colOffset))
+		t.failed(), strings.Join(casts, ", "), timestamp(now), colIngestedAt, refs.Version, colReferenceVersion,
+		names, colUnmatched, colRebuiltAt, join))
 	if err != nil {
 		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/silver.sql: %w", t.pipeline.Name, err))
 	}

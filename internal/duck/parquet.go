@@ -57,8 +57,10 @@ func (s *Session) WriteParquet(ctx context.Context, relation, dir string, layout
 	for i, v := range values {
 		path := filepath.Join(dir, fmt.Sprintf("%05d.parquet", i))
 		var where []string
-		for j, p := range layout.Partition {
-			where = append(where, fmt.Sprintf("(%s) IS NOT DISTINCT FROM %s", p.Expr, value(v[j])))
+		if len(values) > 1 { // else every row is of the one
+			for j, p := range layout.Partition {
+				where = append(where, fmt.Sprintf("(%s) IS NOT DISTINCT FROM %s", p.Expr, value(v[j])))
+			}
 		}
 		file, err := s.copy(ctx, relation, where, path, layout)
 		if err != nil {
