@@ -130,9 +130,6 @@ func TestTypeString(t *testing.T) {
 		if got := c.Type.String(); got != want[i] {
 			t.Errorf("%s: got %s, want %s", c.Name, got, want[i])
 		}
-		if got, want := c.Type.Numeric(), c.Name == "price"; got != want {
-			t.Errorf("%s: numeric %v, want %v", c.Name, got, want)
-		}
 	}
 }
 

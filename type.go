@@ -25,16 +25,6 @@ func (t Type) String() string {
 	return strings.ToUpper(t.Name)
 }
 
-// Numeric says whether the type's values are numbers in JSON, a timestamptz
-// with a unit aside.
-func (t Type) Numeric() bool {
-	switch t.Name {
-	case "tinyint", "smallint", "integer", "bigint", "float", "double":
-		return true
-	}
-	return strings.HasPrefix(t.Name, "decimal(")
-}
-
 // Scalar says whether the type has neither elements nor fields, known or not:
 // it is no list, no struct and no json.
 func (t Type) Scalar() bool {

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -261,11 +260,6 @@ type Error struct {
 
 func (e *Error) Error() string { return e.err.Error() + " (in: " + e.Statement + ")" }
 func (e *Error) Unwrap() error { return e.err }
-
-// LogValue keeps the statement apart from the message.
-func (e *Error) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("message", e.err.Error()), slog.String("statement", e.Statement))
-}
 
 // Message is DuckDB's own message, without the statement.
 func (e *Error) Message() string { return e.err.Error() }

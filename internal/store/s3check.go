@@ -46,21 +46,3 @@ func (s *S3) checkCondition(ctx context.Context, key string) error {
 	return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s does not enforce If-None-Match, so that nothing would be "+
 		"exactly once: use an S3 that does (Amazon S3, MinIO, versitygw)", s.endpoint))
 }
-
-// CreateBucket creates the bucket unless it is there.
-func (s *S3) CreateBucket(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
-	defer cancel()
-	err := s.try(ctx, func() error {
-		err := s.client.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{})
-		switch minio.ToErrorResponse(err).Code {
-		case minio.BucketAlreadyOwnedByYou, minio.BucketAlreadyExists:
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("create bucket %s: %w", s.bucket, err)
-	}
-	return nil
-}
