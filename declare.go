@@ -21,8 +21,10 @@ import "time"
 //	silver:                            # optional, and so is each key in it
 //	  partition: day(event_time)       # or a list; year, month, hour; or a bare column
 //	  unique: [sensor_id, event_time]
-//	  expect:
+//	  expect:                          # of each row, else it is quarantined
 //	    what it is called: a condition
+//	  audit:                           # of what a backfill replays, before it publishes
+//	    what it is called: a condition over the tables old and new
 //	gold:                              # optional
 //	  hourly: {window: 1h, column: hour}
 //
@@ -79,6 +81,7 @@ type Silver struct {
 	Partition []PartitionField // empty: the table is not partitioned
 	Unique    []string         // a key: of several rows that share it, the first stays
 	Expect    []Expectation    // in the order declared
+	Audit     []Audit          // in the order declared
 }
 
 // PartitionField is one field of a table's partitioning.
@@ -89,6 +92,13 @@ type PartitionField struct {
 
 // Expectation is a condition that each silver row must meet.
 type Expectation struct {
+	Name, Condition string
+}
+
+// Audit is a condition over the rows that a backfill replays: the table old has
+// them as silver has them, the table new as silver will. A backfill publishes
+// nothing unless each condition is true.
+type Audit struct {
 	Name, Condition string
 }
 

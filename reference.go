@@ -13,6 +13,23 @@ type References interface {
 	// is NULL are left out; two rows for one key are an error that names them. A
 	// table or a key column that is not there is an ErrPipeline.
 	Load(ctx context.Context, refs []Reference) (ReferenceSet, error)
+
+	// Changes tells which rows of each table have changed after a version, in the
+	// order asked for. It knows of every change up to the version that an earlier
+	// Load returned, and may know of later ones.
+	Changes(ctx context.Context, refs []Reference, since int64) ([]ReferenceChanges, error)
+}
+
+// ReferenceChanges are the rows of one reference table that have changed after a
+// version: inserted, updated so that some column differs, or deleted.
+type ReferenceChanges struct {
+	Reference Reference
+	// Whole is the version of the last change that may have been to any row: of a
+	// table that no trigger follows, or that was truncated. 0 when there was none.
+	Whole int64
+	// Keys has, by the key as PostgreSQL writes it as text, the version of the last
+	// change to its row.
+	Keys map[string]int64
 }
 
 // ReferenceSet is the content of a pipeline's reference tables at one instant.

@@ -168,6 +168,7 @@ var (
 	ErrDatabase = errors.New("database unavailable")
 	ErrVerify   = errors.New("verification failed")
 	ErrDrain    = errors.New("drain incomplete")
+	ErrAudit    = errors.New("audit failed")
 )
 
 // Mark gives err a kind and leaves its message as it is. A nil err stays nil;
@@ -176,7 +177,7 @@ func Mark(kind, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, k := range []error{ErrPipeline, ErrSource, ErrStore, ErrDatabase, ErrVerify, ErrDrain} {
+	for _, k := range []error{ErrPipeline, ErrSource, ErrStore, ErrDatabase, ErrVerify, ErrDrain, ErrAudit} {
 		if errors.Is(err, k) {
 			return err
 		}

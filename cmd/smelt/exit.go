@@ -20,10 +20,11 @@ const (
 	exitDatabase    = 6
 	exitVerify      = 7
 	exitDrain       = 8
+	exitAudit       = 9
 	exitInterrupted = 130
 )
 
-const exitCodes = `Exit codes: 0 done; 1 a bug, or a statement that failed; 2 wrong usage; 3 a bad pipeline; 4 the source (Kafka); 5 the store (S3); 6 the database (PostgreSQL); 7 verification failed; 8 stopped before all was drained; 130 interrupted twice.`
+const exitCodes = `Exit codes: 0 done; 1 a bug, or a statement that failed; 2 wrong usage; 3 a bad pipeline; 4 the source (Kafka); 5 the store (S3); 6 the database (PostgreSQL); 7 verification failed; 8 stopped before all was drained; 9 an audit failed, and a backfill published nothing; 130 interrupted twice.`
 
 // usageError is a mistake in how a command was called.
 type usageError struct{ error }
@@ -50,6 +51,8 @@ func exitCode(err error) int {
 		return exitVerify
 	case errors.Is(err, smelt.ErrDrain):
 		return exitDrain
+	case errors.Is(err, smelt.ErrAudit):
+		return exitAudit
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
 	}

@@ -151,7 +151,7 @@ func (s *Stack) Close() error {
 			errs = append(errs, s.postgres.stop())
 		}
 		if s.s3 != nil {
-			errs = append(errs, s.s3.stop())
+			s.s3.stop()
 		}
 		if s.kafka != nil {
 			s.kafka.stop()
