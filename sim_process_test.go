@@ -183,6 +183,14 @@ func (r *references) Load(ctx context.Context, refs []smelt.Reference) (set smel
 	return set, err
 }
 
+func (r *references) Changes(ctx context.Context, refs []smelt.Reference, since int64) (changes []smelt.ReferenceChanges, err error) {
+	err = r.p.call("reference changes", func() (err error) {
+		changes, err = r.p.w.references.Changes(ctx, refs, since)
+		return err
+	})
+	return changes, err
+}
+
 // needed are the silver snapshots that must not expire: those from which
 // quarantine goes on and, if gold's are spared, those from which gold does.
 func (w *world) needed(p *process, name string, spare bool) ([]int64, error) {
