@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,6 +51,12 @@ type Change struct {
 	Summary    map[string]string // of the snapshot
 	Properties map[string]string // of the table, set beside those that it has
 	Replace    bool              // Add holds the very rows of Remove: compaction
+
+	// Tag, when not empty, is the name of a tag that the same commit sets to the
+	// snapshot that the change is made from, so that what was there before it can be
+	// found again. A table without a snapshot gets none, and Expire drops the tag
+	// once it is TagAge old.
+	Tag string
 }
 
 // Commit makes exactly one snapshot on main, also of a change without files,
@@ -59,7 +66,7 @@ type Change struct {
 // load the table again and decide anew.
 func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
 	if err := t.checkClock(time.Now()); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("commit to %s: %w", t.name, err)
 	}
 	files := &storeIO{ctx: ctx, lake: t.lake}
 	tx, err := t.stage(ctx, files, c)
@@ -79,12 +86,12 @@ func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
 	return next, nil
 }
 
-// checkClock refuses a commit that Iceberg would refuse, with both times.
+// checkClock refuses a change that Iceberg would refuse, with both times.
 func (t *Table) checkClock(now time.Time) error {
 	last := time.UnixMilli(t.ice.Metadata().LastUpdatedMillis())
 	if now.Before(last.Add(-maxClockBack)) {
-		return fmt.Errorf("commit to %s: this machine's clock says %s, but the table was last changed at %s: set the clock right, or wait until it is past that time",
-			t.name, now.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
+		return fmt.Errorf("this machine's clock says %s, but the table was last changed at %s: set the clock right, or wait until it is past that time",
+			now.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -92,7 +99,11 @@ func (t *Table) checkClock(now time.Time) error {
 // stage prepares the transaction of a change; it writes manifests.
 func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Transaction, error) {
 	fs := func(context.Context) (iceFS, error) { return files, nil }
-	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, t.lake.committer(t.name))
+	tags, err := t.tagCurrent(c.Tag, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, t.lake.committer(t.name, tags...))
 	tx, err := base.NewTransactionOnBranchWithError(ice.MainBranch)
 	if err != nil {
 		return nil, err
@@ -180,9 +191,10 @@ func (t *Table) removeMerged(ctx context.Context, files *storeIO) error {
 type committer struct {
 	lake *Lake
 	name string
+	tags []tag // that a commit sets
 }
 
-func (l *Lake) committer(name string) ice.CatalogIO { return &committer{l, name} }
+func (l *Lake) committer(name string, tags ...tag) ice.CatalogIO { return &committer{l, name, tags} }
 
 // LoadTable implements iceberg-go's CatalogIO.
 func (c *committer) LoadTable(ctx context.Context, _ ice.Identifier) (*ice.Table, error) {
@@ -205,6 +217,13 @@ func (c *committer) CommitTable(ctx context.Context, _ ice.Identifier, reqs []ic
 		if err := r.Validate(base.ice.Metadata()); err != nil {
 			return nil, "", fmt.Errorf("%w: %w: %w", ice.ErrCommitFailed, ErrConflict, err)
 		}
+	}
+	updates = slices.Clone(updates)
+	for _, tag := range c.tags {
+		if err := tag.check(base); err != nil { // it was free when the change was staged
+			return nil, "", fmt.Errorf("%w: %w: %w", ice.ErrCommitFailed, ErrConflict, err)
+		}
+		updates = append(updates, tag.update())
 	}
 	meta, err := ice.UpdateTableMetadata(base.ice.Metadata(), updates, base.MetadataLocation())
 	if err != nil {

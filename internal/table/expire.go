@@ -42,8 +42,8 @@ type Expired struct {
 // Expire drops snapshots that nobody keeps and deletes the files that only they
 // had. It tags the last snapshot of each past hour for a day
 // (smelt-hourly-2026112917) and of each past day for a month
-// (smelt-daily-20261129) and drops such tags when they are over, never those of
-// others. While there are fewer than expireBatch to drop it does nothing, and
+// (smelt-daily-20261129). It drops the tags whose names begin with TagPrefix when
+// the age that they were given is over, never those of others. While there are fewer than expireBatch to drop it does nothing, and
 // reads nothing but the table's metadata; so it does when the table's property
 // gc.enabled is false. A commit that comes first is no error: nothing is
 // dropped then, and the next call tries again.
@@ -82,17 +82,11 @@ func (l *Lake) drop(ctx context.Context, t *Table, p expiry, garbage []string) (
 	for i, s := range p.drop {
 		ids[i] = s.SnapshotID
 	}
-	base := t.ice.Metadata()
-	meta, err := ice.UpdateTableMetadata(base, append(p.refs, ice.NewRemoveSnapshotsUpdate(ids, false)), t.MetadataLocation())
+	next, err := t.apply(ctx, append(p.refs, ice.NewRemoveSnapshotsUpdate(ids, false)))
 	if err != nil {
 		return nil, err
 	}
-	location, err := l.swap(ctx, t.name, t.MetadataLocation(), meta)
-	if err != nil {
-		return nil, err
-	}
-	l.remember(t.name, ice.New(t.ice.Identifier(), meta, location, l.fs, l.committer(t.name)))
-	return append(garbage, l.unlisted(base, meta)...), nil
+	return append(garbage, l.unlisted(t.ice.Metadata(), next.ice.Metadata())...), nil
 }
 
 // expiry is what an Expire is to do.
@@ -180,15 +174,9 @@ type period struct {
 func periods() []period {
 	const day = 24 * time.Hour
 	return []period{
-		{"smelt-hourly-", "2006010215", time.Hour, day},
-		{"smelt-daily-", "20060102", day, 30 * day},
+		{TagPrefix + "hourly-", "2006010215", time.Hour, day},
+		{TagPrefix + "daily-", "20060102", day, 30 * day},
 	}
-}
-
-type tag struct {
-	name     string
-	snapshot int64
-	age      time.Duration
 }
 
 type tagPlan struct {
@@ -217,20 +205,28 @@ func planTags(meta ice.Metadata, main []ice.Snapshot, now time.Time) tagPlan {
 			seen[name] = true
 			p.set = append(p.set, tag{name, s.SnapshotID, period.age})
 		}
-		for name, ref := range refs {
-			s := meta.SnapshotByID(ref.SnapshotID)
-			if strings.HasPrefix(name, period.prefix) && s != nil && now.Sub(time.UnixMilli(s.TimestampMs)) > period.age {
-				p.over = append(p.over, name)
-			}
+	}
+	for name, ref := range refs {
+		if over(meta, name, ref, now) {
+			p.over = append(p.over, name)
 		}
 	}
 	return p
 }
 
+// over says whether a ref is a tag of smelt's own that is past its age.
+func over(meta ice.Metadata, name string, ref ice.SnapshotRef, now time.Time) bool {
+	if !strings.HasPrefix(name, TagPrefix) || ref.SnapshotRefType != ice.TagRef || ref.MaxRefAgeMs == nil {
+		return false
+	}
+	s := meta.SnapshotByID(ref.SnapshotID)
+	return s != nil && now.UnixMilli()-s.TimestampMs > *ref.MaxRefAgeMs
+}
+
 func (p tagPlan) updates() []ice.Update {
 	var out []ice.Update
 	for _, t := range p.set {
-		out = append(out, ice.NewSetSnapshotRefUpdate(t.name, t.snapshot, ice.TagRef, t.age.Milliseconds(), 0, 0))
+		out = append(out, t.update())
 	}
 	for _, name := range p.over {
 		out = append(out, ice.NewRemoveSnapshotRefUpdate(name))

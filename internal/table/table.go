@@ -66,6 +66,7 @@ func (t *Table) With(columns ...smelt.Column) (*Table, error) {
 type Snapshot struct {
 	ID        int64
 	Parent    int64 // 0: none
+	Sequence  int64 // its number among all snapshots that the table has had, also those rolled back
 	Time      time.Time
 	Operation string // append, overwrite, delete, or replace, which leaves the rows as they are
 	Summary   map[string]string
@@ -121,7 +122,7 @@ func snapshots(in []ice.Snapshot) []Snapshot {
 }
 
 func snapshot(s ice.Snapshot) Snapshot {
-	out := Snapshot{ID: s.SnapshotID, Time: time.UnixMilli(s.TimestampMs).UTC()}
+	out := Snapshot{ID: s.SnapshotID, Sequence: s.SequenceNumber, Time: time.UnixMilli(s.TimestampMs).UTC()}
 	if s.ParentSnapshotID != nil {
 		out.Parent = *s.ParentSnapshotID
 	}
