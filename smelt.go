@@ -133,6 +133,10 @@ type Locker interface {
 	// TryLock takes the lock of a name, or returns ErrLocked when another holds
 	// it. The lock is held until unlock is called.
 	TryLock(ctx context.Context, name string) (unlock func(), err error)
+
+	// Lock takes the lock as soon as it is free: who waits comes before all that
+	// try later.
+	Lock(ctx context.Context, name string) (unlock func(), err error)
 }
 
 // Progress is what a step did.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"time"
 
 	"smelt"
 )
@@ -135,19 +136,57 @@ func text(c smelt.Column, v any) string {
 	return fmt.Sprint(v)
 }
 
+// lockPoll is how often a lock that is waited for is looked at.
+const lockPoll = 10 * time.Millisecond
+
 // Locks are locks in memory. They are safe for concurrent use.
 type Locks struct {
-	mu   sync.Mutex
-	held map[string]bool
+	mu      sync.Mutex
+	held    map[string]bool
+	waiting map[string]int
 }
 
 // NewLocks returns locks that nobody holds.
-func NewLocks() *Locks { return &Locks{held: map[string]bool{}} }
+func NewLocks() *Locks { return &Locks{held: map[string]bool{}, waiting: map[string]int{}} }
 
 // TryLock takes a lock or returns ErrLocked.
 func (l *Locks) TryLock(_ context.Context, name string) (func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.waiting[name] > 0 {
+		return nil, fmt.Errorf("%s: %w", name, smelt.ErrLocked)
+	}
+	return l.take(name)
+}
+
+// Lock waits for a lock; those that wait are in no order.
+func (l *Locks) Lock(ctx context.Context, name string) (func(), error) {
+	l.wait(name, 1)
+	defer l.wait(name, -1)
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		l.mu.Lock()
+		unlock, err := l.take(name)
+		l.mu.Unlock()
+		if err == nil {
+			return unlock, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (l *Locks) wait(name string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting[name] += n
+}
+
+func (l *Locks) take(name string) (func(), error) {
 	if l.held[name] {
 		return nil, fmt.Errorf("%s: %w", name, smelt.ErrLocked)
 	}

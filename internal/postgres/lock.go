@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"smelt"
 )
 
@@ -25,12 +28,22 @@ const (
 // releases the lock of a session that ends, so a process that dies leaves none
 // behind, and a connection that breaks loses it. unlock may be called again.
 func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), err error) {
+	return db.lock(ctx, name, db.tryLock)
+}
+
+// Lock waits for the lock of a name, and is served in its turn: while somebody
+// waits PostgreSQL lets no TryLock have it.
+func (db *DB) Lock(ctx context.Context, name string) (unlock func(), err error) {
+	return db.lock(ctx, name, db.waitLock)
+}
+
+func (db *DB) lock(ctx context.Context, name string, take func(context.Context, string) (func(), error)) (unlock func(), err error) {
 	select {
 	case db.locks <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("lock %s: %w", name, context.Cause(ctx))
 	}
-	release, err := db.tryLock(ctx, name)
+	release, err := take(ctx, name)
 	if err != nil {
 		<-db.locks
 		return nil, fmt.Errorf("lock %s: %w", name, err)
@@ -60,6 +73,32 @@ func (db *DB) tryLock(ctx context.Context, name string) (release func(), err err
 		conn.Release()
 		return nil, smelt.ErrLocked
 	}
+	return db.unlock(ctx, conn, key), nil
+}
+
+func (db *DB) waitLock(ctx context.Context, name string) (release func(), err error) {
+	conn, err := db.pool.Acquire(ctx)
+	if err != nil {
+		return nil, db.explain(err)
+	}
+	key := lockKey(name)
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `SELECT pg_advisory_lock($1)`, key) // of the session: it outlives the transaction
+		return err
+	})
+	if err != nil {
+		_ = conn.Conn().Close(context.WithoutCancel(ctx)) // the lock may have been taken
+		conn.Release()
+		return nil, db.explain(err)
+	}
+	return db.unlock(ctx, conn, key), nil
+}
+
+// unlock makes the function that gives a lock and its connection back.
+func (db *DB) unlock(ctx context.Context, conn *pgxpool.Conn, key int64) func() {
 	return func() {
 		// A stage that is being stopped unlocks all the same.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
@@ -70,7 +109,7 @@ func (db *DB) tryLock(ctx context.Context, name string) (release func(), err err
 			_ = conn.Conn().Close(ctx)
 		}
 		conn.Release()
-	}, nil
+	}
 }
 
 // lockKey is the number by which PostgreSQL knows the lock of a name.
