@@ -1,13 +1,11 @@
 package silver
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"smelt"
-	"smelt/internal/duck"
 	"smelt/internal/sqlcheck"
 )
 
@@ -77,69 +75,6 @@ func (c *checker) declared(name string, keys ...string) (smelt.Column, bool) {
 		c.Declaration(fmt.Sprintf("silver.sql gives no column %q%s", name, smelt.DidYouMean(name, sqlcheck.Names(c.Columns)...)), keys...)
 	}
 	return column, ok
-}
-
-// expectations checks the conditions that each row must meet.
-func (c *checker) expectations(ctx context.Context) error {
-	if err := sqlcheck.Show(ctx, c.session, "work.checked", c.Columns); err != nil {
-		return err
-	}
-	for _, x := range c.Pipeline.Silver.Expect {
-		fault, err := c.expectation(ctx, x)
-		if err != nil {
-			return err
-		}
-		if fault != "" {
-			c.Declaration(fmt.Sprintf("the expectation %q: %s", x.Name, fault), "silver", "expect", x.Name)
-		}
-	}
-	return nil
-}
-
-// expectation says what is wrong with a condition, or nothing.
-func (c *checker) expectation(ctx context.Context, x smelt.Expectation) (string, error) {
-	parsed, err := c.session.Parse(ctx, "SELECT "+x.Condition)
-	if err == nil { // in the form in which it will run
-		_, err = c.session.Parse(ctx, "SELECT ("+x.Condition+") IS NOT TRUE")
-	}
-	if syntax, ok := duck.IsSyntax(err); ok {
-		return syntax.Message, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	names := sqlcheck.Names(c.Columns)
-	switch unsteady := sqlcheck.Unsteady(parsed, c.Functions, names); {
-	case len(parsed.Outputs) != 1 || len(parsed.Tables)+len(parsed.Sources) > 0:
-		return "it must be one condition on silver's columns", nil
-	case len(parsed.Features) > 0:
-		return parsed.Features[0].Text + ": a condition looks at its row alone", nil
-	case len(unsteady) > 0:
-		return unsteady[0].Text + " gives another value at each run", nil
-	}
-	for _, fn := range parsed.Functions {
-		if c.Functions.Aggregate[fn.Text] || c.Functions.Unnest[fn.Text] {
-			return fn.Text + ": a condition looks at its row alone", nil
-		}
-	}
-	text := "SELECT (" + x.Condition + ") FROM work.checked"
-	if parsed, err = c.session.Parse(ctx, text); err != nil {
-		return "", err
-	}
-	columns, faults, err := c.session.Bind(ctx, text, parsed)
-	switch {
-	case err != nil:
-		return "", err
-	case len(faults) > 0 && faults[0].Column != "":
-		return fmt.Sprintf("there is no column %q%s", faults[0].Column, smelt.DidYouMean(faults[0].Column, names...)), nil
-	case len(faults) > 0:
-		return faults[0].Message, nil
-	case columns[0].Type != "BOOLEAN" && !c.guessed:
-		return "it is of type " + strings.ToLower(columns[0].Type) + ": it must be a condition", nil
-	case len(parsed.Columns) == 0:
-		return "it looks at no column", nil
-	}
-	return "", nil
 }
 
 func lower(t smelt.Type) string { return strings.ToLower(t.String()) }

@@ -44,6 +44,8 @@ const (
 	FeaturePositional = "POSITIONAL JOIN"
 	FeatureAt         = "AT"
 	FeatureParameter  = "a parameter"
+	FeatureColumns    = "COLUMNS"
+	FeatureNumber     = "a column's number"
 )
 
 // Name is a name and where it stands.
@@ -113,6 +115,29 @@ func (s *Session) Parse(ctx context.Context, text string) (*Statement, error) {
 		slices.SortStableFunc(*list, func(a, b Name) int { return a.Position - b.Position })
 	}
 	return &w.Statement, nil
+}
+
+// ParseCondition parses a condition as it stands in "SELECT (condition)", from
+// where its places count. It fails with a *SyntaxError when the text is not
+// exactly one expression, so that in parentheses it stays one in any statement.
+func (s *Session) ParseCondition(ctx context.Context, condition string) (*Statement, error) {
+	switch {
+	case !utf8.ValidString(condition) || strings.ContainsRune(condition, 0):
+		return nil, &SyntaxError{"it is no UTF-8 text", -1}
+	case strings.TrimSpace(condition) == "":
+		return nil, &SyntaxError{"there is no condition", -1}
+	case slices.ContainsFunc(tokens(condition), func(t token) bool { return condition[t.start:t.end] == ";" }):
+		return nil, &SyntaxError{"a semicolon: one condition must stand here, and nothing after it", -1}
+	}
+	// What is whole by itself closes no parenthesis that stands around it.
+	bare, err := s.Parse(ctx, "SELECT "+condition)
+	if err != nil {
+		return nil, err
+	}
+	if len(bare.Outputs) != 1 || bare.Outputs[0].Text == "*" {
+		return nil, &SyntaxError{"a list: one condition must stand here", -1}
+	}
+	return s.Parse(ctx, "SELECT ("+condition+")")
 }
 
 // byteOffset gives the byte offset of the character at a position: the parser

@@ -65,6 +65,7 @@ func TestParse(t *testing.T) {
 		{"SELECT a FROM x RIGHT JOIN y ON true NATURAL JOIN z POSITIONAL JOIN w", "x@14 y@27 z@50 w@68", "a@7", "",
 			"RIGHT JOIN@16 NATURAL JOIN@37 POSITIONAL JOIN@52", ""},
 		{"SELECT a FROM 'x.csv', read_csv('y'), (VALUES (1))", "x.csv@14", "a@7", "read_csv@23", "CROSS JOIN@23 CROSS JOIN@47", "a table function@23 VALUES@39"},
+		{"SELECT #1, COLUMNS('a') FROM x", "x@29", "", "", "a column's number@7 COLUMNS@11", ""},
 		{"UNPIVOT x ON a, b", "x@8", "", "", "", "PIVOT@0"},
 		{"SELECT current_date, now() FROM x AT (VERSION => 1) WHERE a = $1", "x@32", "current_date@7 a@58", "now@21", "AT@32 a parameter@62", ""},
 	}
@@ -103,6 +104,30 @@ func TestParseRefuses(t *testing.T) {
 		_, err := s.Parse(t.Context(), tt.text)
 		if syntax, ok := duck.IsSyntax(err); !ok || syntax.Message != tt.want || syntax.Position != tt.position {
 			t.Errorf("%q: %+v, want %q at %d", tt.text, err, tt.want, tt.position)
+		}
+	}
+}
+
+func TestParseCondition(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	for condition, want := range map[string]string{
+		"a > 1":                          "a@8",
+		"a = ';' -- )\n":                 "a@8",
+		"(SELECT max(b) FROM x) > \"a\"": "b@20 a@33",
+		"a, b":                           "a list: one condition must stand here",
+		"a) OR (b":                       `syntax error at or near ")"`,
+		"a -- b":                         "syntax error at end of input",
+		"a; b":                           "a semicolon: one condition must stand here, and nothing after it",
+		"":                               "there is no condition",
+	} {
+		got, err := s.ParseCondition(t.Context(), condition)
+		if syntax, ok := duck.IsSyntax(err); ok {
+			if syntax.Message != want {
+				t.Errorf("%q: %s, want %s", condition, syntax.Message, want)
+			}
+		} else if err != nil || show(got.Columns) != want {
+			t.Errorf("%q: %+v, %v, want %s", condition, got, err, want)
 		}
 	}
 }

@@ -143,6 +143,12 @@ func (w *walker) visit(n map[string]any, sc scope) {
 	switch str(n["class"]) {
 	case "WINDOW":
 		w.feature(FeatureWindow, pos)
+	case "POSITIONAL_REFERENCE":
+		w.feature(FeatureNumber, pos)
+	case "STAR":
+		if columns, _ := n["columns"].(bool); columns {
+			w.feature(FeatureColumns, pos)
+		}
 	case "PARAMETER":
 		w.feature(FeatureParameter, w.keyword("?", w.keyword("$", -1)))
 	}

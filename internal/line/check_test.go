@@ -165,7 +165,8 @@ p/silver.sql:1:36: column "i" is of type interval, which a table cannot keep: ca
 		{"a number", "pipeline.yml", declared("n > 0", "n + 1"), `p/pipeline.yml:17:15: the expectation "positive": it is of type bigint: it must be a condition`},
 		{"a condition's column", "pipeline.yml", declared("n > 0", "m > 0"), `p/pipeline.yml:17:15: the expectation "positive": there is no column "m"*`},
 		{"a condition over rows", "pipeline.yml", declared("n > 0", "n > max(n)"), `p/pipeline.yml:17:15: the expectation "positive": max: a condition looks at its row alone`},
-		{"a condition with a subquery", "pipeline.yml", declared("n > 0", "id IN (FROM x)"), `p/pipeline.yml:17:15: the expectation "positive": it must be one condition on silver's columns`},
+		{"a condition with a subquery", "pipeline.yml", declared("n > 0", "id IN (FROM x)"), `p/pipeline.yml:17:15: the expectation "positive": a subquery in an expression: a condition looks at its row alone`},
+		{"a condition's second", "pipeline.yml", declared("n > 0", "n > 0, true"), `p/pipeline.yml:17:15: the expectation "positive": a list: one condition must stand here`},
 		{"a condition on now", "pipeline.yml", declared("n > 0", "ts < now()"), `p/pipeline.yml:17:15: the expectation "positive": now gives another value at each run`},
 		{"a condition's comment", "pipeline.yml", declared("n > 0", "n > 0 -- why"), `p/pipeline.yml:17:15: the expectation "positive": syntax error at end of input`},
 
