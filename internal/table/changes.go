@@ -57,7 +57,7 @@ func (t *Table) files(ctx context.Context, snapshotID int64) ([]File, error) {
 		if e.DataFile().ContentType() != iceberg.EntryContentData {
 			return nil, ErrRowDeletes
 		}
-		f := t.file(e.DataFile())
+		f := t.entry(e)
 		if f.Key == "" {
 			return nil, fmt.Errorf("data file %s is not in the lake", e.DataFile().FilePath())
 		}
@@ -117,7 +117,7 @@ func (t *Table) Changes(ctx context.Context, from, to int64) (added, removed []F
 		return nil, nil, fmt.Errorf("changes of %s from snapshot %d to %d: %w", t.name, from, to, err)
 	}
 	for _, e := range entries {
-		f := t.file(e.DataFile())
+		f := t.entry(e)
 		files[f.Key] = f
 		if e.Status() == iceberg.EntryStatusADDED {
 			net[f.Key]++

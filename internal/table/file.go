@@ -16,6 +16,7 @@ type File struct {
 	Rows      int64          //
 	Bytes     int64          //
 	Partition map[string]any // by partition field's name, values as NewFile takes them; nil when unpartitioned
+	Snapshot  int64          // that added it, be it by compaction; 0 when it is in none yet
 
 	schema *iceberg.Schema
 	data   iceberg.DataFile
@@ -55,6 +56,44 @@ func boundTime(typ iceberg.Type, data []byte) (time.Time, bool) {
 		return l.Value().ToTime(), true
 	}
 	return time.Time{}, false
+}
+
+// IntRange returns the smallest and the largest value of an integer column that
+// the file may hold, both inclusive. When that is not known ok is false and the
+// file has to be looked at.
+func (f File) IntRange(column string) (lo, hi int64, ok bool) {
+	field, ok := f.schema.FindFieldByName(column)
+	if !ok {
+		return lo, hi, false
+	}
+	lo, okLo := boundInt(field.Type, f.data.LowerBoundValues()[field.ID])
+	hi, okHi := boundInt(field.Type, f.data.UpperBoundValues()[field.ID])
+	return lo, hi, okLo && okHi
+}
+
+func boundInt(typ iceberg.Type, data []byte) (int64, bool) {
+	switch typ.(type) {
+	case iceberg.Int32Type, iceberg.Int64Type:
+	default:
+		return 0, false
+	}
+	if len(data) == 4 { // written before the column was widened to bigint
+		typ = iceberg.PrimitiveTypes.Int32
+	}
+	if data == nil {
+		return 0, false
+	}
+	l, err := iceberg.LiteralFromBytes(typ, data)
+	if err != nil {
+		return 0, false
+	}
+	switch l := l.(type) {
+	case iceberg.Int32Literal:
+		return int64(l), true
+	case iceberg.Int64Literal:
+		return int64(l), true
+	}
+	return 0, false
 }
 
 // NewFile describes a Parquet file that was put at the key f.Path, so that a
@@ -130,6 +169,15 @@ func newStats(schema *iceberg.Schema, f smelt.DataFile) (stats, error) {
 
 func floating(t iceberg.Type) bool {
 	return slices.Contains([]iceberg.Type{iceberg.PrimitiveTypes.Float32, iceberg.PrimitiveTypes.Float64}, t)
+}
+
+// entry is the view of a data file that a manifest lists.
+func (t *Table) entry(e iceberg.ManifestEntry) File {
+	f := t.file(e.DataFile())
+	if e.Status() != iceberg.EntryStatusDELETED { // whose snapshot is the one that removed it
+		f.Snapshot = max(0, e.SnapshotID()) // -1: the manifest does not say
+	}
+	return f
 }
 
 // file is the view of a data file.

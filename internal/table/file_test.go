@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -151,6 +152,79 @@ func TestRange(t *testing.T) {
 				t.Errorf("got %s to %s, %v, want %q to %q", lo, hi, ok, c.lo, c.hi)
 			}
 		})
+	}
+}
+
+func TestIntRange(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	def := readings()
+	for _, typ := range []string{"integer", "bigint"} {
+		def.Columns = append(def.Columns, smelt.Column{Name: typ, Type: smelt.Type{Name: typ}})
+	}
+	tbl := create(t, l, "silver.a", def)
+	for _, c := range []struct {
+		name, column string
+		bounds       smelt.Bounds
+		lo, hi       int64
+		ok           bool
+	}{
+		{"an offset", "bigint", smelt.Bounds{Min: "0", Max: "1099511627776", Known: true}, 0, 1 << 40, true},
+		{"the extremes", "bigint", smelt.Bounds{Min: "-9223372036854775808", Max: "9223372036854775807", Known: true}, math.MinInt64, math.MaxInt64, true},
+		{"a partition", "integer", smelt.Bounds{Min: "-3", Max: "7", Known: true}, -3, 7, true},
+		{"unknown", "bigint", smelt.Bounds{Min: "0", Max: "1"}, 0, 0, false},
+		{"all NULL", "bigint", smelt.Bounds{Known: true, Nulls: 5}, 0, 0, false},
+		{"no integer", "value", smelt.Bounds{Min: "1.0", Max: "2.0", Known: true}, 0, 0, false},
+	} {
+		f, err := tbl.NewFile(smelt.DataFile{Path: "silver/a/data/x.parquet", Rows: 5, Bytes: 5, Columns: map[string]smelt.Bounds{c.column: c.bounds}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lo, hi, ok := f.IntRange(c.column); ok != c.ok || ok && (lo != c.lo || hi != c.hi) {
+			t.Errorf("%s: got %d to %d, %v, want %d to %d, %v", c.name, lo, hi, ok, c.lo, c.hi, c.ok)
+		}
+		if _, _, ok := f.IntRange("none"); ok {
+			t.Error("a column that is not there has a range")
+		}
+	}
+}
+
+// A file knows the snapshot that added it, whatever became of its manifest.
+func TestFileSnapshot(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl := create(t, l, "silver.a", readings())
+	want := map[string]int64{}
+	step := func(c table.Change) {
+		tbl = commit(t, tbl, c)
+		for _, f := range c.Remove {
+			delete(want, f.Key)
+		}
+		for _, f := range c.Add {
+			if want[f.Key] = head(t, tbl); f.Snapshot != 0 {
+				t.Errorf("%s is of snapshot %d before it is of any", f.Key, f.Snapshot)
+			}
+		}
+	}
+	for i := range 45 { // manifests are merged
+		c := table.Change{Add: []table.File{put(t, l, tbl, fmt.Sprintf("%02d", i), i)}}
+		if i%10 == 5 { // and rewritten
+			now, err := tbl.Files(t.Context(), head(t, tbl))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Remove, c.Replace = now[:2], i == 15
+		}
+		step(c)
+	}
+	got, err := load(t, l, "silver.a").Files(t.Context(), head(t, tbl))
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("got %d files, %v, want %d", len(got), err, len(want))
+	}
+	for _, f := range got {
+		if f.Snapshot != want[f.Key] {
+			t.Errorf("%s: got snapshot %d, want %d", f.Key, f.Snapshot, want[f.Key])
+		}
 	}
 }
 
