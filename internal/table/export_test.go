@@ -69,3 +69,18 @@ func (t *Table) DeleteRows(ctx context.Context, f File) error {
 	_, err = tx.Commit(ctx)
 	return err
 }
+
+// KeepOnMain has main keep a number of snapshots, as another engine would.
+func (t *Table) KeepOnMain(ctx context.Context, snapshots int) error {
+	update := ice.NewSetSnapshotRefUpdate(ice.MainBranch, t.ice.CurrentSnapshot().SnapshotID, ice.BranchRef, 0, 0, snapshots)
+	_, err := t.apply(ctx, []ice.Update{update})
+	return err
+}
+
+// KeptOnMain is how many snapshots main is to keep; 0 when nobody said.
+func (t *Table) KeptOnMain() int {
+	if n := t.ice.Metadata().Ref().MinSnapshotsToKeep; n != nil {
+		return *n
+	}
+	return 0
+}

@@ -89,7 +89,13 @@ func (t *Table) Ancestors() []Snapshot {
 	if head == nil {
 		return nil
 	}
-	return snapshots(ice.AncestorsOf(head.SnapshotID, t.ice.Metadata().SnapshotByID))
+	return t.AncestorsOf(head.SnapshotID)
+}
+
+// AncestorsOf returns a snapshot and those that it was built on, the newest
+// first, up to the first that has expired.
+func (t *Table) AncestorsOf(id int64) []Snapshot {
+	return snapshots(ice.AncestorsOf(id, t.ice.Metadata().SnapshotByID))
 }
 
 // Snapshot returns a snapshot by its id.
