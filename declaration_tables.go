@@ -20,7 +20,7 @@ var transforms = []string{"year", "month", "day", "hour"}
 
 func (it item) silver() Silver {
 	var s Silver
-	fields := it.fields(nil, []string{"partition", "unique", "expect"})
+	fields := it.fields(nil, []string{"partition", "unique", "expect", "audit"})
 	if partition, ok := fields["partition"]; ok {
 		s.Partition = partition.partition()
 	}
@@ -29,7 +29,12 @@ func (it item) silver() Silver {
 	}
 	if expect, ok := fields["expect"]; ok {
 		for _, e := range expect.entries() {
-			s.Expect = append(s.Expect, e.expectation())
+			s.Expect = append(s.Expect, Expectation{Name: e.name, Condition: e.condition("expectation")})
+		}
+	}
+	if audit, ok := fields["audit"]; ok {
+		for _, e := range audit.entries() {
+			s.Audit = append(s.Audit, Audit{Name: e.name, Condition: e.condition("audit")})
 		}
 	}
 	return s
@@ -84,15 +89,16 @@ func (it item) names() []string {
 	return names
 }
 
-func (e entry) expectation() Expectation {
+// condition reads a named condition, which kind says what it is for.
+func (e entry) condition(kind string) string {
 	condition, _ := e.text()
 	if len(condition) > maxCondition {
 		e.fault("the condition is longer than %d bytes", maxCondition)
 	}
 	if fault := columnNameFault(e.name); fault != "" {
-		e.key.fault("expectation %q: %s", e.name, fault)
+		e.key.fault("%s %q: %s", kind, e.name, fault)
 	}
-	return Expectation{Name: e.name, Condition: strings.TrimSpace(condition)}
+	return strings.TrimSpace(condition)
 }
 
 // model is not ok when no SQL can be read for it.

@@ -96,8 +96,8 @@ type Expectation struct {
 }
 
 // Audit is a condition over the rows that a backfill replays: the table old has
-// them as silver has them, the table new as silver will. A backfill publishes
-// nothing unless each condition is true.
+// them as silver has them, the table new as silver will, both with all of
+// silver's columns. A backfill publishes nothing unless each condition is true.
 type Audit struct {
 	Name, Condition string
 }

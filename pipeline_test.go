@@ -47,6 +47,8 @@ silver:
   expect:
     price is sane: price >= 0
     named: 'id <> '''''
+  audit:
+    as many as before: (SELECT count(*) FROM old) = (SELECT count(*) FROM new)
 gold:
   hourly: {window: 1h, column: hour}
 `
@@ -91,6 +93,7 @@ func TestReadPipeline(t *testing.T) {
 				{Name: "price is sane", Condition: "price >= 0"},
 				{Name: "named", Condition: "id <> ''"},
 			},
+			Audit: []smelt.Audit{{Name: "as many as before", Condition: "(SELECT count(*) FROM old) = (SELECT count(*) FROM new)"}},
 		},
 		Gold: []smelt.Model{{Name: "hourly", Window: time.Hour, Column: "hour", SQL: "SELECT 2"}},
 	}
@@ -107,7 +110,8 @@ func TestReadPipeline(t *testing.T) {
 	for want, keys := range map[string][]string{
 		"p/pipeline.yml:20:24: m": {"silver", "partition", "1"},
 		"p/pipeline.yml:23:20: m": {"silver", "expect", "price is sane"},
-		"p/pipeline.yml:26:11: m": {"gold", "hourly", "nothing", "here"},
+		"p/pipeline.yml:26:24: m": {"silver", "audit", "as many as before"},
+		"p/pipeline.yml:28:11: m": {"gold", "hourly", "nothing", "here"},
 		"p/pipeline.yml: m":       {"nothing"},
 	} {
 		if got := got.Fault("m", keys...).String(); got != want {
@@ -154,7 +158,7 @@ func TestFaults(t *testing.T) {
 			"11:9: an anchor, &a: write the value out where it is needed", "12:8: an alias, *a: write the value out"}},
 		{"merge key", "  unique: [id]", "  <<: {unique: [id]}", []string{`21:3: a merge key, <<: write the keys out`}},
 		{"tag", "90m", "!!str 90m", []string{`9:14: a tag, !!str: leave it out`}},
-		{"two documents", "gold:", "---\ngold:", []string{`25:1: a second document: keep one`}},
+		{"two documents", "gold:", "---\ngold:", []string{`27:1: a second document: keep one`}},
 		{"tab", "  unique", "\tunique", []string{`21:1: a tab: indent with spaces`}},
 		{"not YAML", "[id]", "[id", []string{`22:9: not YAML: while parsing a flow sequence did not find expected ',' or ']'`}},
 		{"a long list", "[id]", "[" + strings.Repeat("a,", 33) + "]", []string{`21:11: "silver.unique" has 33 items: 32 are the most`}},
@@ -184,9 +188,17 @@ func TestFaults(t *testing.T) {
 		{"partition", "day(at)", `"day at"`, []string{`20:15: "day at" is no partitioning: write day(column), or a column`}},
 		{"partition twice", "country", "hour(AT)", []string{`20:24: the column "AT" is in the partitioning twice`}},
 		{"unique twice", "[id]", "[id, ID]", []string{`21:16: the column "ID" is given twice`}},
-		{"window", "1h, c", "7h, c", []string{`26:20: a window must divide the day, or be whole days: 1m, 15m, 1h, 6h, 1d, 7d`}},
-		{"short window", "1h, c", "59s, c", []string{`26:20: "gold.hourly.window" must be 1m at least and 31d at most`}},
-		{"silver is taken", "  hourly:", "  hourly: {window: 1h, column: hour}\n  silver:", []string{`27:3: model "silver": silver.sql is taken: choose another name`}},
+		{"expectation's name", "price is sane:", `"price\n":`, []string{`23:5: expectation "price\n": a name neither is empty nor begins or ends with a space`}},
+		{"audit's name", "as many as before:", `it's so:`, []string{`26:5: audit "it's so": a name holds neither quotes, nor \, nor what cannot be printed`}},
+		{"audit without a condition", "as many as before: (SELECT count(*) FROM old) = (SELECT count(*) FROM new)", "a:", []string{`26:7: "silver.audit.a" is empty: it must be a text`}},
+		{"audit twice", "as many as before:", "a: x\n    a:", []string{`27:5: key "a" is given twice, first on line 26`}},
+		{"audit that is a list", "as many as before:", "-", []string{`26:5: "silver.audit" must be a mapping, such as {key: value}`}},
+		{"no audits", "    as many as before: (SELECT count(*) FROM old) = (SELECT count(*) FROM new)\n", "", []string{`25:9: "silver.audit" is empty: it must be a mapping, such as {key: value}`}},
+		{"audits misspelt", "  audit:", "  audits:", []string{`25:3: unknown key "audits": did you mean "audit"?`}},
+		{"long audit", "(SELECT count(*) FROM old)", strings.Repeat("1+", 1<<15) + "1", []string{`26:24: the condition is longer than 65536 bytes`}},
+		{"window", "1h, c", "7h, c", []string{`28:20: a window must divide the day, or be whole days: 1m, 15m, 1h, 6h, 1d, 7d`}},
+		{"short window", "1h, c", "59s, c", []string{`28:20: "gold.hourly.window" must be 1m at least and 31d at most`}},
+		{"silver is taken", "  hourly:", "  hourly: {window: 1h, column: hour}\n  silver:", []string{`29:3: model "silver": silver.sql is taken: choose another name`}},
 		{"several at once", "time: at\n  watermark: 90m", "time: when\n  watermark: soon", []string{
 			`8:9: no column "when" under events.columns: known are id, at, @kind, price, tags, place`,
 			`9:14: "soon" is no duration: write a number and s, m, h or d, such as 10m`}},
@@ -284,7 +296,7 @@ func TestReadPipelines(t *testing.T) {
 	wantFaults(t, err, "", []string{
 		`Odd/pipeline.yml: the folder's name, "Odd", is the pipeline's: begin with a lower-case letter, then lower-case letters, digits and _`,
 		`Odd/pipeline.yml: there is no such file`,
-		`a_b/pipeline.yml:26:6: the table gold.a_b_c belongs to the pipeline "a" already: rename the model "c"`,
+		`a_b/pipeline.yml:28:6: the table gold.a_b_c belongs to the pipeline "a" already: rename the model "c"`,
 	})
 	var faults smelt.Faults
 	errors.As(err, &faults)

@@ -131,7 +131,10 @@ func (c *checker) bind(ctx context.Context, readable bool) error {
 	c.eventTime()
 	c.partition()
 	c.unique()
-	return c.expectations(ctx)
+	if err := c.expectations(ctx); err != nil {
+		return err
+	}
+	return c.audits(ctx)
 }
 
 // tables makes empty tables, as silver.sql will see them.

@@ -5,27 +5,12 @@ import (
 	"testing"
 
 	"smelt"
-	"smelt/internal/duck"
 	"smelt/silver"
 )
 
 func TestCheckCondition(t *testing.T) {
 	t.Parallel()
-	db, err := duck.Open(duck.Config{MemoryBytes: 256 << 20, TempDir: t.TempDir(), Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session, err := db.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, c := range []func() error{session.Close, db.Close} {
-			if err := c(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	session := checkSession(t)
 	varchar := smelt.Type{Name: "varchar"}
 	columns := silver.TableColumns([]smelt.Column{
 		{Name: "sensor_id", Type: varchar},

@@ -2,6 +2,7 @@ package line_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -213,6 +214,67 @@ func matches(got, want string) bool {
 		lines = lines[1:]
 	}
 	return len(lines) == 0 || strings.HasPrefix(want, "*") || strings.HasSuffix(want, "*")
+}
+
+// TestCheckAudits checks audits, each by itself, in one declaration.
+func TestCheckAudits(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ condition, want string }{
+		{"(SELECT count(*) FROM old) = (SELECT count(*) FROM new)", ""},
+		{"(SELECT max(old.n) = max(NEW.N) FROM old FULL JOIN new USING (_partition_id, _partition_offset))", ""},
+		{"NOT EXISTS (WITH a AS (FROM new) SELECT id FROM a WHERE _rebuilt_at IS NULL EXCEPT SELECT id FROM old)", ""},
+		{"(SELECT sum(n) FROM (FROM old QUALIFY row_number() OVER (PARTITION BY id ORDER BY ts) = 1)) < 7", ""},
+		{"id IN (SELECT o.id FROM old AS o)", "id is read from no table: put it into a SELECT, such as (SELECT max(id) FROM new)"},
+
+		{"(SELECT count(*) FROM old", "syntax error at end of input"},
+		{"EXISTS (FROM old) -- and", "syntax error at end of input"},
+		{"EXISTS (FROM old), EXISTS (FROM new)", "a list: one condition must stand here"},
+		{"EXISTS (FROM old); DROP TABLE x", "a semicolon: one condition must stand here, and nothing after it"},
+		{"(WITH d AS (DELETE FROM old RETURNING n) FROM d) > 0", "A CTE needs a SELECT"},
+		{"SELECT count(*) = 0 FROM new", "it is a SELECT: put it in parentheses, and say what it must give"},
+		{"(SELECT max(n) FROM new)", "it is of type bigint: it must be a condition"},
+		{"n > 0", "it reads neither old nor new"},
+		{"count(*) = (SELECT count(*) FROM new)", "outside of a SELECT there are no rows: write (SELECT count(*) FROM new)"},
+
+		{"EXISTS (FROM olds)", `olds cannot be read here: did you mean "old"?`},
+		{"EXISTS (FROM old, silver.p)", "silver.p cannot be read here: known are old, new"},
+		{"EXISTS (FROM old, 'x.csv')", "x.csv cannot be read here: known are old, new"},
+		{"EXISTS (FROM old, read_csv('x.csv'))", "a table function: only old and new can be read here"},
+		{"(SELECT n FROM old) IN (VALUES (1))", "VALUES: only old and new can be read here"},
+		{"EXISTS (FROM new TABLESAMPLE 10%)", "SAMPLE: it leaves other rows at each run"},
+		{"EXISTS (FROM new WHERE ts > now())", "now gives another value at each run"},
+		{"EXISTS (FROM new WHERE n > random())", "random gives another value at each run"},
+		{"EXISTS (FROM new WHERE n > $1)", "a parameter: nothing gives it a value"},
+		{"EXISTS (WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) FROM r, new)", "RECURSIVE: an audit must come to an end"},
+
+		{"EXISTS (FROM new WHERE citi = 'a')", `there is no column "citi": did you mean "city"?`},
+		{"(SELECT max(new.citi) FROM new) = 'a'", `there is no column "citi": did you mean "city"?`},
+		{"EXISTS (FROM old AS o JOIN new AS n ON o.citi = n.city)", `there is no column "citi": did you mean "city"?`},
+		{"EXISTS (FROM old JOIN new USING (citi))", `there is no column "citi": did you mean "city"?`},
+		{"EXISTS (FROM old WHERE new.n = 1) AND EXISTS (FROM new)", "new.n is read from no table: put it into a SELECT, such as (SELECT max(n) FROM new)"},
+		{"EXISTS (FROM old WHERE o.n = 1)", `Referenced table "o" not found!`},
+		{"EXISTS (FROM old JOIN new ON old.n = id)", `Ambiguous reference to column name "id" (use: "old.id" or "new.id")`},
+		{"(WITH c AS (SELECT n FROM old) SELECT max(id) FROM c) = 'a'", `Referenced column "id" not found in FROM clause!`},
+	}
+	audits, want := "  audit:\n", ""
+	for i, tt := range tests {
+		name := fmt.Sprintf("audit %d", i+10)
+		audits += fmt.Sprintf("    %s: '%s'\n", name, strings.ReplaceAll(tt.condition, "'", "''"))
+		if tt.want != "" {
+			want += fmt.Sprintf("p/pipeline.yml:%d:15: the audit %q: %s\n", i+19, name, tt.want)
+		}
+	}
+	p := folder(t, map[string]string{"pipeline.yml": declared("gold:", audits+"gold:")})
+	_, err := line.Check(t.Context(), database(t), p)
+	if !errors.Is(err, smelt.ErrPipeline) {
+		t.Fatalf("got %v, want an error marked ErrPipeline", err)
+	}
+	got, wanted := strings.Split(err.Error(), "\n"), strings.Split(strings.TrimSpace(want), "\n")
+	for i := range max(len(got), len(wanted)) {
+		if i >= len(got) || i >= len(wanted) || got[i] != wanted[i] {
+			t.Fatalf("from fault %d on\n got %s\nwant %s", i, strings.Join(got[i:], "\n     "), strings.Join(wanted[i:], "\n     "))
+		}
+	}
 }
 
 // TestCheckSkips makes sure that what could not be checked is told as such.
