@@ -18,7 +18,8 @@ import (
 var mayImport = map[string][]string{
 	"silver":    {"bronze", "internal/*"},
 	"gold":      {"internal/*"},
-	"cmd/smelt": {"bronze", "ingest", "silver", "gold", "internal/*"}, // wires all by hand
+	"backfill":  {"silver", "gold", "bronze", "internal/*"},                       // replays bronze into both
+	"cmd/smelt": {"bronze", "ingest", "silver", "gold", "backfill", "internal/*"}, // wires all by hand
 
 	// Over one thing outside, or two.
 	"internal/ledger":          {"internal/table"},                                    // lives in the snapshots' summaries

@@ -269,19 +269,41 @@ func (c *checker) rejects(t *table.Table) (rows []row, pending int, err error) {
 			return nil, 0, err
 		}
 	}
-	handed, _, err := silver.Pending(c.ctx, t, q, have.SilverSnapshot)
+	handed, err := silver.Pending(t.Ancestors(), have)
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, r := range handed {
-		f, err := q.NewFile(r.File)
-		if err != nil {
-			return nil, 0, err
-		}
-		files = append(files, f)
+	if rows, err = c.read(q, files, "reason", "field", "detail"); err != nil {
+		return nil, 0, err
 	}
-	rows, err = c.read(q, files, "reason", "field", "detail")
-	return rows, len(handed), err
+	for _, h := range handed {
+		if h.Released != nil {
+			gone, err := c.reject(q, h.Released)
+			if err != nil {
+				return nil, 0, err
+			}
+			rows = slices.DeleteFunc(rows, func(r row) bool {
+				return slices.ContainsFunc(gone, func(g row) bool { return g.lineage == r.lineage })
+			})
+		}
+		if h.Rejects != nil {
+			more, err := c.reject(q, h.Rejects)
+			if err != nil {
+				return nil, 0, err
+			}
+			rows = append(rows, more...)
+		}
+	}
+	return rows, len(handed), nil
+}
+
+// reject reads a file that silver has handed over.
+func (c *checker) reject(q *table.Table, r *ledger.Rejects) ([]row, error) {
+	f, err := q.NewFile(r.File)
+	if err != nil {
+		return nil, err
+	}
+	return c.read(q, []table.File{f}, "reason", "field", "detail")
 }
 
 // placed checks each record up to the position against where it is.

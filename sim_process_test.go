@@ -245,6 +245,16 @@ func (l *locker) TryLock(ctx context.Context, name string) (unlock func(), err e
 	return unlock, err
 }
 
+// Lock waits for a lock, trying again and again.
+func (l *locker) Lock(ctx context.Context, name string) (unlock func(), err error) {
+	for {
+		if unlock, err = l.TryLock(ctx, name); !errors.Is(err, smelt.ErrLocked) {
+			return unlock, err
+		}
+		time.Sleep(simFlush)
+	}
+}
+
 // source is the topic as a process reads it.
 type source struct {
 	p     *process

@@ -105,6 +105,20 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 	return smelt.Progress{Records: windows}, nil
 }
 
+// Follow brings the table up to the newest silver snapshot, and waits for another
+// process that holds it.
+func (s *Stage) Follow(ctx context.Context) error {
+	unlock, err := s.Locker.Lock(ctx, s.Name())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := s.refresh(ctx); err != nil {
+		return fmt.Errorf("%s: %w", s.Name(), err)
+	}
+	return nil
+}
+
 // clear drops what a refresh has worked with: all sessions share one limit of
 // memory, and after a recomputation of everything that was much.
 func (s *Stage) clear(ctx context.Context) error {

@@ -34,7 +34,8 @@ func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver,
 	if err != nil {
 		return err
 	}
-	rejects, err := s.uploadRejects(ctx, filepath.Join(dir, "rejects"), &after)
+	var rejects []staging.Staged
+	after.Rejects, rejects, err = s.outbox.Upload(ctx, "work.rejects", rejectColumns, filepath.Join(dir, "rejects"))
 	if err != nil {
 		return errors.Join(err, s.Area.Discard(ctx, staged)) // nothing was committed
 	}

@@ -11,6 +11,7 @@ import (
 
 	"smelt"
 	"smelt/internal/duck"
+	"smelt/internal/table"
 )
 
 // deduplicator keeps, of rows that share the declared key, the first. Two rows
@@ -23,20 +24,64 @@ type deduplicator struct {
 	pipeline *smelt.Pipeline
 }
 
-// span gives the event times between which silver rows may be twins of those in
-// work.silver. ok is false when there are none.
-func (d *deduplicator) span(ctx context.Context) (lo, hi time.Time, ok bool, err error) {
+// Fresh are rows that may repeat what silver has.
+type Fresh struct {
+	Rows    string // the relation that has them, with silver's columns
+	Records string // a relation with the lineage, _timestamp and _key of each
+	Beside  string // rows that are as good as in silver, though not in its files; "" for none
+	Left    string // a table of the lineages of rows in silver's files that are there no more; "" for none
+}
+
+// Duplicates fills work.duplicates with the lineage of each fresh row that
+// repeats one of silver, or an earlier fresh one, and that of its twin.
+func (r *Refiner) Duplicates(ctx context.Context, t *table.Table, fresh Fresh) error {
+	lo, hi, ok, err := r.dedup.span(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	var near []table.File
+	if current, committed := t.Current(); ok && committed {
+		files, err := t.Files(ctx, current.ID)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			first, last, known := f.Range(r.Pipeline.Events.Time)
+			if !known || !last.Before(lo) && !first.After(hi) {
+				near = append(near, f)
+			}
+		}
+	}
+	paths, release, err := r.Area.Fetch(ctx, near)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return r.dedup.find(ctx, fresh, duck.ReadParquet(r.transform.columns, paths))
+}
+
+// DuplicateRejects is the query that gives the rejects for duplicates: a
+// relation like work.duplicates, with the relation of their records.
+func DuplicateRejects(duplicates, records string, now time.Time) string {
+	return fmt.Sprintf(`SELECT _partition_id, _partition_offset, b._timestamp, b._key, NULL AS raw, 'silver' AS stage, '%s' AS reason,
+			NULL AS field, d.twin AS detail, %s AS quarantined_at
+		FROM %s AS d JOIN %s AS b USING (_partition_id, _partition_offset)`, ReasonDuplicate, timestamp(now), duplicates, records)
+}
+
+// span gives the event times between which silver rows may be twins of fresh
+// ones. ok is false when there are none.
+func (d *deduplicator) span(ctx context.Context, fresh Fresh) (lo, hi time.Time, ok bool, err error) {
 	column := duck.Quote(d.pipeline.Events.Time)
 	var first, last duck.NullTime
-	err = d.session.Row(ctx, fmt.Sprintf("SELECT min(%s), max(%s) FROM work.silver", column, column), &first, &last)
+	err = d.session.Row(ctx, fmt.Sprintf("SELECT min(%s), max(%s) FROM %s", column, column, fresh.Rows), &first, &last)
 	tolerance := d.pipeline.Events.Watermark
 	return first.Time.Add(-tolerance), last.Time.Add(tolerance), first.Valid, err
 }
 
-// run moves duplicates from work.silver to work.rejects. known are the local
-// Parquet files of silver whose rows lie within the span.
-func (d *deduplicator) run(ctx context.Context, columns []smelt.Column, known []string, now time.Time) error {
-	if err := d.gather(ctx, columns, known); err != nil {
+// find fills work.duplicates. silver is the relation of the rows of silver that lie
+// within the span.
+func (d *deduplicator) find(ctx context.Context, fresh Fresh, silver string) error {
+	if err := d.gather(ctx, fresh, silver); err != nil {
 		return err
 	}
 	twins, err := d.twins(ctx)
@@ -44,21 +89,12 @@ func (d *deduplicator) run(ctx context.Context, columns []smelt.Column, known []
 		return err
 	}
 	found := []smelt.Column{rejectColumns[0], rejectColumns[1], {Name: "twin", Type: smelt.Type{Name: "varchar"}}}
-	if err := d.session.Load(ctx, "work", "duplicates", found, rowsOf(twins)); err != nil {
-		return err
-	}
-	return d.session.Exec(ctx,
-		fmt.Sprintf(`INSERT INTO work.rejects
-			SELECT _partition_id, _partition_offset, b._timestamp, b._key, NULL, 'silver', '%s', NULL, d.twin, %s
-			FROM work.duplicates AS d JOIN bronze.%s AS b USING (_partition_id, _partition_offset)`,
-			ReasonDuplicate, timestamp(now), duck.Quote(d.pipeline.Name)),
-		`DELETE FROM work.silver USING work.duplicates AS d
-			WHERE work.silver._partition_id = d._partition_id AND work.silver._partition_offset = d._partition_offset`)
+	return d.session.Load(ctx, "work", "duplicates", found, rowsOf(twins))
 }
 
 // gather fills work.seen with the rows, new and known, of every key that
 // several rows share, a new one among them. Most keys are not shared.
-func (d *deduplicator) gather(ctx context.Context, columns []smelt.Column, known []string) error {
+func (d *deduplicator) gather(ctx context.Context, fresh Fresh, silver string) error {
 	keys := make([]string, len(d.pipeline.Silver.Unique))
 	given := make([]string, len(keys))
 	for i, k := range d.pipeline.Silver.Unique {
@@ -66,9 +102,18 @@ func (d *deduplicator) gather(ctx context.Context, columns []smelt.Column, known
 		given[i] = keys[i] + " IS NOT NULL"
 	}
 	list, at := strings.Join(keys, ", "), duck.Quote(d.pipeline.Events.Time)
+	whole := " WHERE " + strings.Join(given, " AND ")
+	columns := "SELECT " + list + ", " + at + ", _partition_id, _partition_offset FROM "
+	known := columns + silver + whole
+	if fresh.Left != "" {
+		known += " AND (_partition_id, _partition_offset) NOT IN (SELECT _partition_id, _partition_offset FROM " + fresh.Left + ")"
+	}
+	if fresh.Beside != "" {
+		known += " UNION ALL " + columns + fresh.Beside + whole
+	}
 	return d.session.Exec(ctx,
-		fmt.Sprintf("CREATE OR REPLACE VIEW work.known AS SELECT * FROM %s WHERE %s", duck.ReadParquet(columns, known), strings.Join(given, " AND ")),
-		fmt.Sprintf("CREATE OR REPLACE VIEW work.new AS SELECT * FROM work.silver WHERE %s", strings.Join(given, " AND ")),
+		"CREATE OR REPLACE VIEW work.known AS "+known,
+		"CREATE OR REPLACE VIEW work.new AS "+columns+fresh.Rows+whole,
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.shared AS
 			SELECT *, row_number() OVER () AS __id FROM (
 				SELECT %[1]s FROM (SELECT %[1]s, 1 AS __new FROM work.new UNION ALL SELECT %[1]s, 0 FROM work.known)
@@ -79,8 +124,8 @@ func (d *deduplicator) gather(ctx context.Context, columns []smelt.Column, known
 			UNION ALL
 			SELECT __id, false, b._timestamp, epoch_us(n.%[2]s), n._partition_id, n._partition_offset
 			FROM work.new AS n JOIN work.shared USING (%[1]s)
-			JOIN bronze.%[3]s AS b ON b._partition_id = n._partition_id AND b._partition_offset = n._partition_offset`,
-			list, at, duck.Quote(d.pipeline.Name)))
+			JOIN %[3]s AS b ON b._partition_id = n._partition_id AND b._partition_offset = n._partition_offset`,
+			list, at, fresh.Records))
 }
 
 // seen is a row by its event time and lineage.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -15,128 +16,205 @@ import (
 	"smelt/internal/table"
 )
 
-// Quarantine is an outbox. Silver's commit decides alone what is rejected: its
-// ledger names the file of rejects, which has been uploaded before. Here that
-// very file is made part of the quarantine table, once: the table's own ledger
-// says up to which silver snapshot it has them. When smelt dies in between,
-// the next step does it first.
-
-// quarantine loads the quarantine table, and creates it when there is none.
-func (s *Stage) quarantine(ctx context.Context) (*table.Table, error) {
-	return s.Area.Lake.Create(ctx, QuarantineName(s.Pipeline.Name), table.Definition{Columns: rejectColumns})
+// Outbox brings what silver's snapshots hand over into the quarantine table.
+// Silver's commit decides alone what is rejected, and what a backfill takes back:
+// its ledger names the files, which have been uploaded before. Quarantine's own
+// ledger says up to which silver snapshot it has them. When smelt dies in
+// between, the next step publishes first.
+type Outbox struct {
+	pipeline *smelt.Pipeline
+	area     staging.Area
+	duck     *duck.DB
+	session  *duck.Session
+	log      *slog.Logger
 }
 
-// uploadRejects writes work.rejects into the quarantine table's folder, and
-// notes the file in the ledger. There is none without rejects.
-func (s *Stage) uploadRejects(ctx context.Context, dir string, after *ledger.Silver) ([]staging.Staged, error) {
-	reasons, err := s.reasons(ctx)
+// Outbox is the outbox of the refiner's pipeline. It works in the same session.
+func (r *Refiner) Outbox() *Outbox { return &Outbox{r.Pipeline, r.Area, r.Duck, r.session, r.Log} }
+
+// table loads the quarantine table, and creates it when there is none.
+func (o *Outbox) table(ctx context.Context) (*table.Table, error) {
+	return o.area.Lake.Create(ctx, QuarantineName(o.pipeline.Name), table.Definition{Columns: rejectColumns})
+}
+
+// Upload writes a relation with columns of quarantine, the reason among them,
+// into the table's folder, for a ledger to name. There is none without rows.
+func (o *Outbox) Upload(ctx context.Context, relation string, have []smelt.Column, dir string) (*ledger.Rejects, []staging.Staged, error) {
+	reasons, err := countReasons(ctx, o.session, relation)
 	if err != nil || len(reasons) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
-	q, err := s.quarantine(ctx)
+	q, err := o.table(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	written, err := s.session.WriteParquet(ctx, "work.rejects", dir, duck.Layout{
+	written, err := o.session.WriteParquet(ctx, staging.Relation(relation, q, have), dir, duck.Layout{
 		FieldIDs: q.FieldIDs(), Sort: colPartition + ", " + colOffset,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	staged, err := s.Area.Upload(ctx, q, written)
+	staged, err := o.area.Upload(ctx, q, written)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	file := written[0] // unpartitioned rows are one file
 	file.Path = staged[0].File.Key
-	after.Rejects = &ledger.Rejects{File: file, Reasons: reasons}
-	return staged, nil
+	return &ledger.Rejects{File: file, Reasons: reasons}, staged, nil
 }
 
-// publishRejects adds to quarantine what silver's snapshots have handed over
-// since it was last done. It looks at quarantine first: silver as it is later
-// has every snapshot from which quarantine was filled.
-func (s *Stage) publishRejects(ctx context.Context) error {
-	q, err := s.quarantine(ctx)
+// countReasons counts the rows of a relation by their reason.
+func countReasons(ctx context.Context, session *duck.Session, relation string) (map[string]int64, error) {
+	rows, err := session.Query(ctx, "SELECT reason, count(*) FROM "+relation+" GROUP BY reason")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]int64{}
+	for rows.Next() {
+		var reason string
+		var n int64
+		if err := rows.Scan(&reason, &n); err != nil {
+			return nil, err
+		}
+		out[reason] = n
+	}
+	return out, rows.Err()
+}
+
+// Publish brings into quarantine what silver's snapshots have handed over since
+// it was last done. It looks at quarantine first: silver as it is later has every
+// snapshot from which quarantine was filled, unless silver was rolled back.
+func (o *Outbox) Publish(ctx context.Context) error {
+	q, err := o.table(ctx)
 	if err != nil {
 		return err
 	}
-	t, err := s.Area.Lake.Load(ctx, s.Name())
+	t, err := o.area.Lake.Load(ctx, TableName(o.pipeline.Name))
 	if errors.Is(err, smelt.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	if q, err = o.follow(ctx, q, t); err != nil {
+		return err
+	}
 	have, _, _, err := ledger.Read[ledger.Quarantine](q)
 	if err != nil {
 		return err
 	}
-	pending, newest, err := Pending(ctx, t, q, have.SilverSnapshot)
-	if err != nil || len(pending) == 0 {
-		return err
+	pending, err := Pending(t.Ancestors(), have)
+	for err == nil && len(pending) > 0 {
+		n := 1 // additions go together; what takes rows back goes alone
+		for pending[0].Released == nil && n < len(pending) && pending[n].Released == nil {
+			n++
+		}
+		q, have, err = o.take(ctx, q, have, pending[:n])
+		pending = pending[n:]
 	}
-	next := ledger.Quarantine{SilverSnapshot: newest, Reasons: maps.Clone(have.Reasons)}
+	return err
+}
+
+// take commits handovers to quarantine. Only a single one may release rows.
+func (o *Outbox) take(ctx context.Context, q *table.Table, have ledger.Quarantine, handovers []Handover) (*table.Table, ledger.Quarantine, error) {
+	last := handovers[len(handovers)-1].Snapshot
+	next := ledger.Quarantine{SilverSnapshot: last.ID, SilverSequence: last.Sequence, Reasons: maps.Clone(have.Reasons)}
 	if next.Reasons == nil {
 		next.Reasons = map[string]int64{}
 	}
 	var change table.Change
-	for _, rejects := range pending {
-		file, err := q.NewFile(rejects.File)
-		if err != nil {
-			return fmt.Errorf("rejects of %s: %w", t.Name(), err)
+	var rewritten []staging.Staged
+	for _, h := range handovers {
+		if h.Released != nil {
+			dir, err := o.duck.TempDir()
+			if err != nil {
+				return nil, have, err
+			}
+			defer os.RemoveAll(dir)
+			if change.Remove, rewritten, err = o.without(ctx, q, *h.Released, dir); err != nil {
+				return nil, have, err
+			}
+			change.Add = staging.Files(rewritten)
 		}
-		change.Add = append(change.Add, file)
-		for reason, n := range rejects.Reasons {
-			next.Reasons[reason] += n
+		if h.Rejects != nil {
+			file, err := q.NewFile(h.Rejects.File)
+			if err != nil {
+				return nil, have, fmt.Errorf("rejects of %s: %w", TableName(o.pipeline.Name), err)
+			}
+			change.Add = append(change.Add, file)
 		}
+		h.Count(next.Reasons)
 	}
 	if err := ledger.Write(&change, next); err != nil {
-		return err
+		return nil, have, err
 	}
-	_, err = q.Commit(ctx, change)
-	return err
+	q, err := q.Commit(ctx, change)
+	if errors.Is(err, table.ErrConflict) {
+		err = errors.Join(err, o.area.Discard(ctx, rewritten))
+	}
+	return q, next, err
 }
 
-// Pending lists the files of rejects, oldest first, that the snapshots of the
-// silver table t name and that the quarantine table q has not yet, when it has
-// those up to the silver snapshot since; newest is the last silver snapshot that
-// has any. With since 0, q has none and may be nil.
-func Pending(ctx context.Context, t, q *table.Table, since int64) (pending []ledger.Rejects, newest int64, err error) {
-	found := since == 0
-	for _, snapshot := range t.Ancestors() {
-		if snapshot.ID == since {
-			found = true
-			break
-		}
-		l, ok, err := ledger.Of[ledger.Silver](snapshot)
-		if err != nil {
-			return nil, 0, err
-		}
-		if !ok || l.Rejects == nil {
-			continue
-		}
-		if newest == 0 {
-			newest = snapshot.ID
-		}
-		pending = append(pending, *l.Rejects)
+// without writes the files of quarantine that have released rows anew, without
+// those.
+func (o *Outbox) without(ctx context.Context, q *table.Table, released ledger.Rejects, dir string) (remove []table.File, staged []staging.Staged, err error) {
+	file, err := q.NewFile(released.File)
+	if err != nil {
+		return nil, nil, err
 	}
-	slices.Reverse(pending)
-	if found || len(pending) == 0 {
-		return pending, newest, nil
+	lineages, done, err := o.area.Fetch(ctx, []table.File{file})
+	if err != nil {
+		return nil, nil, err
 	}
-	// The snapshot is no ancestor any more (silver was rolled back): what
-	// quarantine has is what its files say.
+	defer done()
 	current, _ := q.Current()
 	files, err := q.Files(ctx, current.ID)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	pending = slices.DeleteFunc(pending, func(r ledger.Rejects) bool {
-		return slices.ContainsFunc(files, func(f table.File) bool { return f.Key == r.File.Path })
-	})
-	return pending, newest, nil
+	files = slices.DeleteFunc(files, func(f table.File) bool { return !overlap(f, file) })
+	paths, release, err := o.area.Fetch(ctx, files)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	is := "(_partition_id, _partition_offset) IN (SELECT _partition_id, _partition_offset FROM read_parquet(" + duck.List(lineages) + "))"
+	var kept []string
+	for i, f := range files {
+		var n int64
+		if err := o.session.Row(ctx, "SELECT count(*) FROM read_parquet("+duck.Literal(paths[i])+") WHERE "+is, &n); err != nil {
+			return nil, nil, err
+		}
+		if n > 0 {
+			remove, kept = append(remove, f), append(kept, paths[i])
+		}
+	}
+	staged, err = o.rewrite(ctx, q, kept, "NOT "+is, dir)
+	return remove, staged, err
+}
+
+// rewrite writes the rows of quarantine's files that meet a condition.
+func (o *Outbox) rewrite(ctx context.Context, q *table.Table, paths []string, condition, dir string) ([]staging.Staged, error) {
+	written, err := o.session.WriteParquet(ctx, "(SELECT * FROM "+duck.ReadParquet(q.Columns(), paths)+" WHERE "+condition+")", dir,
+		duck.Layout{FieldIDs: q.FieldIDs(), Sort: colPartition + ", " + colOffset})
+	if err != nil {
+		return nil, err
+	}
+	return o.area.Upload(ctx, q, written)
+}
+
+// overlap says whether two files may have rows of one record.
+func overlap(a, b table.File) bool {
+	for _, column := range []string{colPartition, colOffset} {
+		loA, hiA, okA := a.IntRange(column)
+		loB, hiB, okB := b.IntRange(column)
+		if okA && okB && (hiA < loB || hiB < loA) {
+			return false
+		}
+	}
+	return true
 }

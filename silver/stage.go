@@ -53,13 +53,8 @@ const downloads = 8
 
 // Stage writes silver.<pipeline>. It is a [smelt.Stage].
 type Stage struct {
-	Config
-	session   *duck.Session
-	extract   *extractor
-	transform *transformer
-	dedup     *deduplicator
-	refs      smelt.ReferenceSet
-	bound     bool  // the references are loaded and silver.sql is bound
+	*Refiner
+	outbox    *Outbox
 	stepBytes int64 // of the next step
 
 	partitions []int32   // that bronze had
@@ -69,29 +64,12 @@ type Stage struct {
 // Open makes a stage, with a DuckDB session of its own. Nothing is read or
 // written before the first step.
 func Open(ctx context.Context, cfg Config) (*Stage, error) {
-	session, err := cfg.Duck.Session(ctx)
+	r, err := OpenRefiner(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{
-		Config:  cfg,
-		session: session,
-		extract: &extractor{
-			session: session, name: cfg.Pipeline.Name, events: cfg.Pipeline.Events,
-			carefully: cfg.Carefully,
-		},
-		transform: &transformer{session: session, pipeline: cfg.Pipeline},
-		dedup:     &deduplicator{session: session, pipeline: cfg.Pipeline},
-		stepBytes: minStepBytes,
-	}
-	if err := s.extract.prepare(ctx); err != nil {
-		return nil, errors.Join(err, session.Close())
-	}
-	return s, nil
+	return &Stage{Refiner: r, outbox: r.Outbox(), stepBytes: minStepBytes}, nil
 }
-
-// Close releases the session.
-func (s *Stage) Close() error { return s.session.Close() }
 
 // Name is the table's name.
 func (s *Stage) Name() string { return TableName(s.Pipeline.Name) }
@@ -106,7 +84,7 @@ func QuarantineName(pipeline string) string { return "quarantine." + pipeline }
 // when there is none, so that what is wrong with the pipeline shows before
 // anything runs, and the table can be queried before it has rows.
 func (s *Stage) Prepare(ctx context.Context) error {
-	if err := s.bind(ctx); err != nil {
+	if err := s.Bind(ctx); err != nil {
 		return err
 	}
 	t, err := s.open(ctx)
@@ -116,7 +94,7 @@ func (s *Stage) Prepare(ctx context.Context) error {
 	if _, err := staging.Missing(t, s.transform.columns); err != nil {
 		return err
 	}
-	_, err = s.quarantine(ctx)
+	_, err = s.outbox.table(ctx)
 	return err
 }
 
@@ -140,10 +118,10 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 }
 
 func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
-	if err := s.bind(ctx); err != nil {
+	if err := s.Bind(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
-	if err := s.publishRejects(ctx); err != nil {
+	if err := s.outbox.Publish(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
 	t, err := s.open(ctx)
@@ -154,11 +132,8 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	if before.ReferenceVersion > s.refs.Version { // another process has seen a later one
-		s.bound = false
-		if err := s.bind(ctx); err != nil {
-			return smelt.Progress{}, err
-		}
+	if err := s.BindSince(ctx, before); err != nil {
+		return smelt.Progress{}, err
 	}
 	refs, more, err := s.next(ctx, before.Position)
 	if err != nil || len(refs) == 0 {
@@ -175,7 +150,7 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	if err := s.publishRejects(ctx); err != nil {
+	if err := s.outbox.Publish(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
 	progress := smelt.Progress{Records: done, More: more}
@@ -191,25 +166,6 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 		s.stepBytes = minStepBytes
 	}
 	return progress, nil
-}
-
-// bind brings the references up to date.
-func (s *Stage) bind(ctx context.Context) error {
-	if s.bound {
-		version, err := s.References.Version(ctx, s.Pipeline.References)
-		if err != nil || version == s.refs.Version {
-			return err
-		}
-	}
-	refs, err := s.References.Load(ctx, s.Pipeline.References)
-	if err != nil {
-		return err
-	}
-	if err := s.transform.bind(ctx, refs); err != nil {
-		return err
-	}
-	s.refs, s.bound = refs, true
-	return nil
 }
 
 // open loads the table, and creates it when there is none.

@@ -47,6 +47,9 @@ var rejectColumns = []smelt.Column{
 	{Name: "quarantined_at", Type: smelt.Type{Name: "timestamptz"}},
 }
 
+// RejectColumns gives the columns of a quarantine table, and of work.rejects.
+func RejectColumns() []smelt.Column { return slices.Clone(rejectColumns) }
+
 // transformer turns the rows of bronze.<pipeline> into work.silver and
 // work.rejects. Each record ends in exactly one of the two.
 type transformer struct {

@@ -33,6 +33,7 @@ const (
 	layerTombstone  = 1
 	layerSilver     = 2
 	layerQuarantine = 3
+	layerReleased   = 4 // taken out of quarantine, which does not have it yet
 )
 
 // prepare makes the tables of the recount: work.seen, and work.limits with, for
@@ -194,12 +195,26 @@ func (r *recounting) countQuarantine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, rejects := range r.pending {
-		list = append(list, table.File{Key: rejects.File.Path, Bytes: rejects.File.Bytes})
+	var released []table.File
+	for _, h := range r.pending {
+		if h.Rejects != nil {
+			list = append(list, table.File{Key: h.Rejects.File.Path, Bytes: h.Rejects.File.Bytes})
+		}
+		if h.Released != nil {
+			released = append(released, table.File{Key: h.Released.File.Path, Bytes: h.Released.File.Bytes})
+		}
 	}
 	r.verdict.Pending = r.pendingRows()
+	return errors.Join(
+		r.readQuarantine(ctx, list, layerQuarantine, 1),
+		r.readQuarantine(ctx, released, layerReleased, -1),
+	)
+}
+
+// readQuarantine reads files of quarantine, whose rows count with a sign.
+func (r *recounting) readQuarantine(ctx context.Context, list []table.File, layer int, sign int64) error {
 	columns := append(slices.Clone(lineage), smelt.Column{Name: "reason", Type: smelt.Type{Name: "varchar"}})
-	return r.readFiles(ctx, list, columns, layerQuarantine, func(from string) error {
+	return r.readFiles(ctx, list, columns, layer, func(from string) error {
 		found, err := r.session.Query(ctx, "SELECT coalesce(reason, ''), count(*) FROM "+from+" GROUP BY reason")
 		if err != nil {
 			return err
@@ -211,8 +226,8 @@ func (r *recounting) countQuarantine(ctx context.Context) error {
 			if err := found.Scan(&reason, &n); err != nil {
 				return err
 			}
-			r.verdict.Quarantined[reason] += n
-			r.verdict.Quarantine += n
+			r.verdict.Quarantined[reason] += sign * n
+			r.verdict.Quarantine += sign * n
 		}
 		return found.Err()
 	})

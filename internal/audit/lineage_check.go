@@ -25,7 +25,7 @@ const fillOdd = `CREATE TABLE work.odd AS
 	FROM (
 		SELECT p, o,
 			count(*) FILTER (layer IN (0, 1)) AS b, count(*) FILTER (layer = 1) AS t,
-			count(*) FILTER (layer = 2) AS s, count(*) FILTER (layer = 3) AS q
+			count(*) FILTER (layer = 2) AS s, count(*) FILTER (layer = 3) - count(*) FILTER (layer = 4) AS q
 		FROM work.seen GROUP BY p, o HAVING NOT (b = 1 AND t + s + q = 1)
 	) AS f LEFT JOIN work.limits USING (p)`
 

@@ -21,8 +21,8 @@ type tables struct {
 	silver           *table.Table // nil: there is none yet
 	snapshot         int64        // silver's newest; 0: it has none
 	silverLedger     ledger.Silver
-	recorded         bool             // silver has a ledger
-	pending          []ledger.Rejects // files that silver has handed over and quarantine has not taken yet
+	recorded         bool              // silver has a ledger
+	pending          []silver.Handover // what silver has handed over and quarantine has not taken yet
 }
 
 // goldTable is the table of one model.
@@ -52,7 +52,7 @@ func load(ctx context.Context, lake *table.Lake, p *smelt.Pipeline) (t tables, e
 	if current, ok := t.silver.Current(); ok {
 		t.snapshot = current.ID
 	}
-	t.pending, _, err = silver.Pending(ctx, t.silver, t.quarantine, t.quarantineLedger.SilverSnapshot)
+	t.pending, err = silver.Pending(t.silver.Ancestors(), t.quarantineLedger)
 	return t, err
 }
 
@@ -107,10 +107,10 @@ func rows(ctx context.Context, t *table.Table) (int64, error) {
 	return n, nil
 }
 
-// pendingRows counts the rejects that are on their way into quarantine.
+// pendingRows counts by how many rows quarantine is about to grow.
 func (t *tables) pendingRows() (n int64) {
-	for _, r := range t.pending {
-		n += r.File.Rows
+	for _, h := range t.pending {
+		n += h.Rows()
 	}
 	return n
 }

@@ -136,10 +136,8 @@ func (r *recounting) compareLedgers(ctx context.Context) error {
 	}
 	table := r.quarantine.Name()
 	pending := map[string]int64{}
-	for _, rejects := range r.pending {
-		for reason, n := range rejects.Reasons {
-			pending[reason] += n
-		}
+	for _, h := range r.pending {
+		h.Count(pending)
 	}
 	for _, reason := range keys(r.verdict.Quarantined, r.quarantineLedger.Reasons) {
 		r.ledgerCount(table, fmt.Sprintf("rows with the reason %q", reason), r.quarantineLedger.Reasons[reason], r.verdict.Quarantined[reason]-pending[reason])

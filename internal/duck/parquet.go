@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -196,19 +197,37 @@ func value(v any) string {
 // ReadParquet writes a relation over local Parquet files that may lack some of
 // the columns, which then are NULL, and may be none.
 func ReadParquet(columns []smelt.Column, paths []string) string {
-	typed := make([]string, len(columns))
 	names := make([]string, len(columns))
 	for i, c := range columns {
-		typed[i] = "NULL::" + c.Type.String() + " AS " + Quote(c.Name)
 		names[i] = Quote(c.Name)
+	}
+	return readParquet(columns, paths, strings.Join(names, ", "), "")
+}
+
+// ReadParquetFiles is like ReadParquet, with a column __file beside: the place of
+// a row's file in paths, from 0.
+func ReadParquetFiles(columns []smelt.Column, paths []string) string {
+	columns = append(slices.Clone(columns), smelt.Column{Name: "filename", Type: smelt.Type{Name: "varchar"}})
+	rows := readParquet(columns, paths, "*", ", filename = true")
+	return fmt.Sprintf(`(SELECT r.* EXCLUDE (filename), f.n AS __file FROM %s AS r
+		JOIN (SELECT unnest(%s) AS path, generate_subscripts(%[2]s, 1) - 1 AS n) AS f ON r.filename = f.path)`, rows, listOf(paths))
+}
+
+func readParquet(columns []smelt.Column, paths []string, names, options string) string {
+	typed := make([]string, len(columns))
+	for i, c := range columns {
+		typed[i] = "NULL::" + c.Type.String() + " AS " + Quote(c.Name)
 	}
 	empty := "SELECT " + strings.Join(typed, ", ") + " WHERE false"
 	if len(paths) == 0 {
 		return "(" + empty + ")"
 	}
-	return "(SELECT " + strings.Join(names, ", ") + " FROM (" + empty +
-		" UNION ALL BY NAME SELECT * FROM read_parquet(" + List(paths) + ", union_by_name = true)))"
+	return "(SELECT " + names + " FROM (" + empty +
+		" UNION ALL BY NAME SELECT * FROM read_parquet(" + List(paths) + ", union_by_name = true" + options + ")))"
 }
+
+// listOf is a list of strings that has its type also when it is empty.
+func listOf(items []string) string { return List(items) + "::VARCHAR[]" }
 
 // NullTime is a nullable time for scanning.
 type NullTime = sql.NullTime

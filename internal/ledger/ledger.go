@@ -28,10 +28,20 @@ type Silver struct {
 	Unmatched        int64            `json:"unmatched"`         // rows that found no reference row
 	Newest           time.Time        `json:"newest"`            // event time; zero when there is none yet
 	ReferenceVersion int64            `json:"reference_version"` // of the last step
-	Rejects          *Rejects         `json:"rejects,omitempty"` // of this very snapshot
+	// ReferenceFloor is the lowest version that may still be committed: that of the
+	// last backfill, which an older one would undo. 0: any.
+	ReferenceFloor int64 `json:"reference_floor,omitempty"`
+	// Corrected is the version up to which every change of a reference row is in
+	// every row that it concerns. 0: none was looked for.
+	Corrected int64 `json:"corrected,omitempty"`
+
+	// What this very snapshot hands to quarantine, and takes back from there.
+	Rejects  *Rejects `json:"rejects,omitempty"`
+	Released *Rejects `json:"released,omitempty"` // the file has lineages alone
 }
 
-// Rejects names a file of rejects that a silver snapshot hands to quarantine.
+// Rejects names a file of rejects that a silver snapshot hands to quarantine, or
+// of such that it takes back.
 type Rejects struct {
 	File    smelt.DataFile   `json:"file"`
 	Reasons map[string]int64 `json:"reasons"`
@@ -53,6 +63,7 @@ func (s Silver) Rejected() int64 {
 // Quarantine is the ledger of a quarantine table.
 type Quarantine struct {
 	SilverSnapshot int64            `json:"silver_snapshot"` // the last one whose rejects are in
+	SilverSequence int64            `json:"silver_sequence"` // its number among all that silver has had
 	Reasons        map[string]int64 `json:"reasons"`         // rows, by reason
 }
 
@@ -109,4 +120,11 @@ func Write[L Silver | Quarantine | Gold](c *table.Change, ledger L) error {
 	c.Summary = map[string]string{property: string(text)}
 	c.Properties = map[string]string{property: string(text)}
 	return nil
+}
+
+// Properties is a ledger as a table's properties have it.
+func Properties[L Silver | Quarantine | Gold](ledger L) (map[string]string, error) {
+	var c table.Change
+	err := Write(&c, ledger)
+	return c.Properties, err
 }

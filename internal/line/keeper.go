@@ -120,20 +120,11 @@ func (k *Keeper) handed(ctx context.Context) ([]int64, error) {
 	if newest, ok := s.Current(); ok {
 		handed = append(handed, newest.ID)
 	}
-	pending, _, err := silver.Pending(ctx, s, q, have.SilverSnapshot)
-	if err != nil || len(pending) == 0 {
-		return handed, err
+	pending, err := silver.Pending(s.Ancestors(), have)
+	if err == nil && len(pending) > 0 {
+		handed = append(handed, pending[0].Snapshot.ID)
 	}
-	for _, a := range s.Ancestors() {
-		l, _, err := ledger.Of[ledger.Silver](a)
-		if err != nil {
-			return nil, err
-		}
-		if l.Rejects != nil && l.Rejects.File.Path == pending[0].File.Path {
-			handed = append(handed, a.ID)
-		}
-	}
-	return handed, nil
+	return handed, err
 }
 
 func read[L ledger.Silver | ledger.Quarantine | ledger.Gold](ctx context.Context, lake *table.Lake, name string) (l L, err error) {

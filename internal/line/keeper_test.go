@@ -164,14 +164,14 @@ func TestKeepRejects(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pending, newest, err := stage.Pending(t.Context(), s, q, have.SilverSnapshot)
+			pending, err := stage.Pending(s.Ancestors(), have)
 			if err != nil {
 				t.Fatal(err)
 			}
-			have.SilverSnapshot = newest
 			var add []table.File
-			for _, r := range pending {
-				f, err := q.NewFile(r.File)
+			for _, h := range pending {
+				have.SilverSnapshot, have.SilverSequence = h.Snapshot.ID, h.Snapshot.Sequence
+				f, err := q.NewFile(h.Rejects.File)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -36,6 +36,16 @@ func (f File) Range(column string) (lo, hi time.Time, ok bool) {
 	return lo, hi, okLo && okHi
 }
 
+// AllNull says whether the file is known to have no value of a column.
+func (f File) AllNull(column string) bool {
+	field, ok := f.schema.FindFieldByName(column)
+	if !ok {
+		return false
+	}
+	nulls, counted := f.data.NullValueCounts()[field.ID]
+	return counted && nulls == f.Rows
+}
+
 func boundTime(typ iceberg.Type, data []byte) (time.Time, bool) {
 	switch typ.(type) {
 	case iceberg.TimestampType, iceberg.TimestampTzType, iceberg.DateType:

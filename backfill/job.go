@@ -1,0 +1,184 @@
+// Package backfill corrects history while the stream runs: it replays from
+// bronze the records that a scope chooses, through the very code of the silver
+// stage, compares what comes out with what silver has, audits the difference and
+// publishes it in one atomic snapshot. It stands beside the line and writes
+// silver, quarantine and gold; nobody calls it back.
+//
+// The bulk is done while the stages go on. Only the last part, which takes in
+// what has been appended meanwhile and commits, holds silver's lock. Until that
+// commit nothing that is published has changed, so a backfill may die anywhere.
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/ledger"
+	"smelt/internal/staging"
+	"smelt/internal/table"
+	"smelt/silver"
+)
+
+// Job is one backfill of one pipeline: a plan, and at most one run. It is used
+// by one goroutine.
+type Job struct {
+	silver.Config
+	scope   Scope
+	id      string
+	refiner *silver.Refiner
+	outbox  *silver.Outbox
+	session *duck.Session
+	outputs []duck.Name // of silver.sql
+	dir     string      // for files on their way
+	now     time.Time   // stamps what is rebuilt
+
+	chosen      *criterion
+	found       int64          // rows of silver in scope
+	version     int64          // of the references when the rows were chosen
+	columns     []smelt.Column // of silver, with those that are to be added
+	added       []smelt.Column
+	files       []table.File          // of silver that were looked at, by their number in work.lineage
+	seen        map[string]bool       // their keys, and those of quarantine's
+	quarantined map[string]bool       // keys of files of quarantine that were looked at
+	sources     map[string]table.File // silver's files as of the last look
+	pieces      []*piece
+	number      int // of the last piece
+	tries       int // to publish
+	result      Result
+	total       int64 // records to be replayed, as far as is known
+
+	progress func(Progress)
+	reach    func(step string) error // of tests: fails at a step
+}
+
+// Open makes a job, with a DuckDB session of its own. Nothing is read or written.
+func Open(ctx context.Context, cfg silver.Config, scope Scope) (*Job, error) {
+	refiner, err := silver.OpenRefiner(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{
+		Config: cfg, scope: scope, id: uuid.NewString(), now: time.Now().UTC().Truncate(time.Microsecond),
+		refiner: refiner, outbox: refiner.Outbox(), session: refiner.Session(),
+		seen: map[string]bool{}, quarantined: map[string]bool{}, sources: map[string]table.File{},
+		progress: func(Progress) {}, reach: func(string) error { return nil },
+	}
+	if err := j.prepare(ctx); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// prepare makes what the job works with. In work.lineage are the records to be
+// replayed, with the number of the file of silver that has them (-1: quarantine
+// has) and their event time; what has become of them goes into the other tables,
+// by the number of its piece.
+func (j *Job) prepare(ctx context.Context) (err error) {
+	if j.dir, err = j.Duck.TempDir(); err != nil {
+		return err
+	}
+	parsed, err := j.session.Parse(ctx, j.Pipeline.Silver.SQL)
+	if err != nil {
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/silver.sql: %w", j.Pipeline.Name, err))
+	}
+	if plain(j.Pipeline.Silver.SQL) {
+		j.outputs = parsed.Outputs
+	}
+	const at = "_partition_id INTEGER, _partition_offset BIGINT"
+	return j.session.Exec(ctx,
+		"CREATE TABLE work.lineage (file INTEGER, "+at+", at TIMESTAMPTZ)",
+		"CREATE TABLE work.keys (key VARCHAR)",
+		"CREATE TABLE work.quarantined ("+at+", reason VARCHAR, field VARCHAR, detail VARCHAR)",
+		"CREATE TABLE work.replayed (piece INTEGER, "+at+")",
+		"CREATE TABLE work.departed (piece INTEGER, "+at+", called BOOLEAN)",
+		"CREATE TABLE work.released (piece INTEGER, "+at+", reason VARCHAR)",
+	)
+}
+
+// Close releases the session and deletes what is on the local disk.
+func (j *Job) Close() error { return errors.Join(j.refiner.Close(), os.RemoveAll(j.dir)) }
+
+// load loads the silver table and its files, and binds the references.
+func (j *Job) load(ctx context.Context) (*table.Table, []table.File, error) {
+	t, err := j.Area.Lake.Load(ctx, silver.TableName(j.Pipeline.Name))
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil, nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("there is no table %s yet: the pipeline makes it when it runs (%w)", silver.TableName(j.Pipeline.Name), err))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := j.refiner.Bind(ctx); err != nil {
+		return nil, nil, err
+	}
+	before, _, _, err := ledger.Read[ledger.Silver](t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := j.refiner.BindSince(ctx, before); err != nil {
+		return nil, nil, err
+	}
+	if j.added, err = staging.Missing(t, j.refiner.Columns()); err != nil {
+		return nil, nil, err
+	}
+	j.columns = append(t.Columns(), j.added...)
+	current, ok := t.Current()
+	if !ok {
+		return t, nil, nil
+	}
+	files, err := t.Files(ctx, current.ID)
+	return t, files, err
+}
+
+// choose makes the scope ready, once: what is in scope stays so.
+func (j *Job) choose(ctx context.Context, t *table.Table) error {
+	if j.chosen != nil {
+		return nil
+	}
+	if j.scope.Where != "" {
+		fault, err := silver.CheckCondition(ctx, j.session, t.Columns(), j.scope.Where)
+		if err != nil {
+			return err
+		}
+		if fault != "" {
+			return fmt.Errorf("--where %q: %s: %w", j.scope.Where, fault, ErrScope)
+		}
+	}
+	c, err := j.criterion(ctx, t)
+	if err != nil {
+		return err
+	}
+	j.chosen, j.version = &c, j.refiner.ReferenceSet().Version
+	return nil
+}
+
+// ErrScope is a scope that is none: what it says is wrong.
+var ErrScope = errors.New("bad scope")
+
+// Progress is how far a run has got.
+type Progress struct {
+	Doing   string // what the run is at
+	Records int64  // replayed so far
+	Total   int64  // to be replayed, as far as is known
+}
+
+// rejectColumns are those of a reject.
+var rejectColumns = silver.RejectColumns()
+
+// plain says whether a SELECT is a single one, whose outputs are what they seem.
+func plain(sql string) bool { return strings.Count(strings.ToUpper(sql), "SELECT") == 1 }
+
+// counts adds up what the pieces did.
+func (j *Job) counts() (c Counts) {
+	for _, p := range j.pieces {
+		c.add(p.Counts)
+	}
+	return c
+}

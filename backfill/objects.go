@@ -1,0 +1,142 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/internal/duck"
+	"smelt/internal/table"
+)
+
+// objectsOf gives the objects of bronze that hold the records of a table of
+// lineages, in order. One that is missing is an error that names it.
+func (j *Job) objectsOf(ctx context.Context, lineages string) ([]bronze.Ref, error) {
+	rows, err := j.session.Query(ctx, "SELECT _partition_id, min(_partition_offset), max(_partition_offset) FROM "+lineages+" GROUP BY 1 ORDER BY 1")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var spans []span
+	for rows.Next() {
+		var s span
+		if err := rows.Scan(&s.partition, &s.first, &s.last); err != nil {
+			return nil, err
+		}
+		spans = append(spans, s)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	var refs []bronze.Ref
+	for _, s := range spans {
+		found, err := j.list(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, found...)
+	}
+	return j.holding(ctx, refs, lineages)
+}
+
+// span is a part of a partition: offsets from first to last, both inclusive.
+type span struct {
+	partition   int32
+	first, last int64
+}
+
+// list lists the objects of a span.
+func (j *Job) list(ctx context.Context, s span) ([]bronze.Ref, error) {
+	ref, _, err := j.Bronze.Find(ctx, s.partition, s.first)
+	if errors.Is(err, smelt.ErrNotFound) {
+		err = smelt.Mark(smelt.ErrStore, fmt.Errorf("bronze.%s has no object with record %d:%d, which silver has: it was deleted (%w)", j.Pipeline.Name, s.partition, s.first, err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	refs, position := []bronze.Ref(nil), ref.Start
+	for {
+		page, err := j.Bronze.After(ctx, s.partition, position, math.MaxInt64)
+		if err != nil {
+			return nil, err
+		}
+		n := slices.IndexFunc(page, func(r bronze.Ref) bool { return r.Start > s.last })
+		if n >= 0 {
+			return append(refs, page[:n]...), nil
+		}
+		if len(page) == 1 { // the end of the chain
+			return append(refs, page...), nil
+		}
+		last := page[len(page)-1] // what follows it the next page tells
+		refs, position = append(refs, page[:len(page)-1]...), last.Start
+	}
+}
+
+// holding are those of some objects that hold records of a table of lineages.
+func (j *Job) holding(ctx context.Context, refs []bronze.Ref, lineages string) ([]bronze.Ref, error) {
+	columns := []smelt.Column{
+		{Name: "object", Type: smelt.Type{Name: "integer"}},
+		{Name: "_partition_id", Type: smelt.Type{Name: "integer"}},
+		{Name: "_partition_offset", Type: smelt.Type{Name: "bigint"}},
+	}
+	rows := make([][]any, len(refs))
+	for i, r := range refs {
+		rows[i] = []any{int32(i), r.Partition, r.Start}
+	}
+	if err := j.session.Load(ctx, "work", "objects", columns, duck.Rows(rows)); err != nil {
+		return nil, err
+	}
+	found, err := j.session.Query(ctx, `SELECT DISTINCT o.object FROM `+lineages+` AS l
+		ASOF JOIN work.objects AS o ON l._partition_id = o._partition_id AND l._partition_offset >= o._partition_offset ORDER BY 1`)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	var out []bronze.Ref
+	for found.Next() {
+		var i int
+		if err := found.Scan(&i); err != nil {
+			return nil, err
+		}
+		out = append(out, refs[i])
+	}
+	return out, found.Err()
+}
+
+// A chunk of bronze is read at a time: as much as a step of the stage takes.
+const chunkBytes = 32 << 20
+
+// chunks cuts objects, in their order, into parts.
+func chunks(refs []bronze.Ref) (out [][]bronze.Ref) {
+	var size int64
+	for _, r := range refs {
+		if len(out) == 0 || size+r.Size > chunkBytes {
+			out, size = append(out, nil), 0
+		}
+		out[len(out)-1] = append(out[len(out)-1], r)
+		size += r.Size
+	}
+	return out
+}
+
+// newestFirst puts files in the order of their rows' event times, the newest
+// first; those that do not say come first of all.
+func newestFirst(files []table.File, column string) []table.File {
+	return slices.SortedStableFunc(slices.Values(files), func(a, b table.File) int {
+		_, hiA, okA := a.Range(column)
+		_, hiB, okB := b.Range(column)
+		switch {
+		case okA && okB:
+			return hiB.Compare(hiA)
+		case okA:
+			return 1
+		case okB:
+			return -1
+		}
+		return 0
+	})
+}

@@ -1,0 +1,267 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/table"
+	"smelt/silver"
+)
+
+// Plan is what a backfill would replay.
+type Plan struct {
+	Pipeline string        `json:"pipeline"`
+	Scope    string        `json:"scope"`
+	Keys     int64         `json:"keys"`       // keys of changed reference rows that rows in scope have; 0 unless that is the scope
+	KeyName  string        `json:"key_column"` // the column that has them; "" when silver has none
+	Records  int64         `json:"records"`    // to be replayed: rows of silver, or of quarantine
+	Files    int           `json:"files"`      // of silver that have such rows
+	Objects  int           `json:"objects"`    // of bronze to be read
+	Bytes    int64         `json:"bytes"`      // of them, compressed
+	Windows  []WindowCount `json:"windows"`    // of gold that such rows lie in, by model
+}
+
+// WindowCount counts windows of a gold table.
+type WindowCount struct {
+	Table   string `json:"table"`
+	Windows int64  `json:"windows"`
+}
+
+// Plan finds out what is in scope. It changes nothing.
+func (j *Job) Plan(ctx context.Context) (Plan, error) {
+	t, files, err := j.load(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	if err := j.choose(ctx, t); err != nil {
+		return Plan{}, err
+	}
+	if err := j.scan(ctx, files); err != nil {
+		return Plan{}, err
+	}
+	if err := j.scanQuarantine(ctx); err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Pipeline: j.Pipeline.Name, Scope: j.scope.String(), KeyName: j.chosen.keyColumn, Windows: []WindowCount{}}
+	err = j.session.Row(ctx, "SELECT count(*), count(DISTINCT file) FILTER (file >= 0), (SELECT count(DISTINCT key) FROM work.keys) FROM work.lineage", &p.Records, &p.Files, &p.Keys)
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, m := range j.Pipeline.Gold {
+		w := WindowCount{Table: "gold." + j.Pipeline.Name + "_" + m.Name}
+		err := j.session.Row(ctx, fmt.Sprintf("SELECT count(DISTINCT time_bucket(to_microseconds(%d), at, TIMESTAMPTZ '1970-01-01 00:00:00+00')) FROM work.lineage WHERE at IS NOT NULL", m.Window.Microseconds()), &w.Windows)
+		if err != nil {
+			return Plan{}, err
+		}
+		p.Windows = append(p.Windows, w)
+	}
+	if p.Records == 0 {
+		return p, nil
+	}
+	objects, err := j.objectsOf(ctx, "work.lineage")
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, o := range objects {
+		p.Objects++
+		p.Bytes += o.Size
+	}
+	return p, j.reach("planned")
+}
+
+// A scan reads so much of silver at a time: what the local cache surely holds.
+const (
+	scanBytes = 256 << 20
+	scanFiles = 500
+)
+
+// scan looks for rows in scope in files of silver that it has not looked at yet.
+func (j *Job) scan(ctx context.Context, files []table.File) error {
+	var batch []table.File
+	var bytes int64
+	flush := func() error {
+		err := j.scanFiles(ctx, batch)
+		batch, bytes = nil, 0
+		return err
+	}
+	for _, f := range newestFirst(files, j.Pipeline.Events.Time) {
+		if j.seen[f.Key] || j.scope.Most > 0 && j.found >= j.scope.Most {
+			continue
+		}
+		j.seen[f.Key] = true
+		if !j.chosen.may(f) {
+			continue
+		}
+		batch, bytes = append(batch, f), bytes+f.Bytes
+		if bytes >= scanBytes || len(batch) == scanFiles || j.scope.Most > 0 {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+func (j *Job) scanFiles(ctx context.Context, files []table.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	paths, release, err := j.Area.Fetch(ctx, files)
+	if err != nil {
+		return err
+	}
+	defer release()
+	at, key := duck.Quote(j.Pipeline.Events.Time), "NULL"
+	if j.chosen.keyColumn != "" {
+		key = duck.Quote(j.chosen.keyColumn)
+	}
+	chosen := fmt.Sprintf("FROM %s AS s WHERE %s", duck.ReadParquetFiles(j.columns, paths), j.chosen.condition)
+	err = j.session.Exec(ctx, fmt.Sprintf("CREATE OR REPLACE TABLE work.found AS SELECT __file + %d AS file, _partition_id, _partition_offset, %s AS at, (%s)::VARCHAR AS key %s", len(j.files), at, key, chosen))
+	if err != nil {
+		return fmt.Errorf("rows in scope: %w", j.userError(err))
+	}
+	j.files = append(j.files, files...)
+	var n int64
+	if err := j.session.Row(ctx, "SELECT count(*) FROM work.found", &n); err != nil {
+		return err
+	}
+	j.found += n
+	return j.session.Exec(ctx,
+		"INSERT INTO work.lineage SELECT file, _partition_id, _partition_offset, at FROM work.found",
+		"INSERT INTO work.keys SELECT DISTINCT key FROM work.found WHERE key IS NOT NULL",
+		"DROP TABLE work.found")
+}
+
+// userError marks an error of the user's condition as such: one that binds may
+// still fail on a row.
+func (j *Job) userError(err error) error {
+	if j.scope.Where != "" && duck.Malformed(err) {
+		return fmt.Errorf("--where %q: %w: %w", j.scope.Where, ErrScope, err)
+	}
+	return err
+}
+
+// scanQuarantine looks for records in scope in files of quarantine that it has
+// not looked at yet.
+func (j *Job) scanQuarantine(ctx context.Context) error {
+	if !j.scope.Quarantined {
+		return nil
+	}
+	condition := "true"
+	if j.scope.Reason != "" {
+		condition = "reason = " + duck.Literal(j.scope.Reason)
+	}
+	fresh, err := j.freshQuarantine(ctx)
+	if err != nil {
+		return err
+	}
+	return j.readQuarantine(ctx, fresh, condition)
+}
+
+// freshQuarantine are the files of quarantine that were not looked at yet.
+func (j *Job) freshQuarantine(ctx context.Context) (fresh []table.File, err error) {
+	files, err := j.quarantineFiles(ctx)
+	for _, f := range files {
+		if !j.seen[f.Key] {
+			j.seen[f.Key], j.quarantined[f.Key] = true, true
+			fresh = append(fresh, f)
+		}
+	}
+	return fresh, err
+}
+
+// quarantineFiles are the files of quarantine; there may be no table yet.
+func (j *Job) quarantineFiles(ctx context.Context) ([]table.File, error) {
+	q, err := j.Area.Lake.Load(ctx, silver.QuarantineName(j.Pipeline.Name))
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	current, ok := q.Current()
+	if !ok {
+		return nil, nil
+	}
+	return q.Files(ctx, current.ID)
+}
+
+// readQuarantine puts records of quarantine's files that meet a condition into
+// work.lineage and work.quarantined, unless they are there.
+func (j *Job) readQuarantine(ctx context.Context, files []table.File, condition string) error {
+	if len(files) == 0 {
+		return nil
+	}
+	paths, release, err := j.Area.Fetch(ctx, files)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return j.session.Exec(ctx,
+		fmt.Sprintf(`CREATE OR REPLACE TABLE work.found AS SELECT _partition_id, _partition_offset, reason, field, detail FROM %s AS q
+			WHERE (%s) AND (_partition_id, _partition_offset) NOT IN (SELECT _partition_id, _partition_offset FROM work.quarantined)`,
+			duck.ReadParquet(rejectColumns, paths), condition),
+		"INSERT INTO work.quarantined FROM work.found",
+		"INSERT INTO work.lineage SELECT -1, _partition_id, _partition_offset, NULL FROM work.found",
+		"DROP TABLE work.found")
+}
+
+// String writes the plan as one line.
+func (p Plan) String() string {
+	if p.Records == 0 {
+		return "nothing in scope"
+	}
+	var parts []string
+	if p.Keys > 0 {
+		parts = append(parts, count(p.Keys, strings.TrimSuffix(p.KeyName, "_id")))
+	}
+	noun := "row"
+	if p.Files == 0 {
+		noun = "record"
+	}
+	parts = append(parts, count(p.Records, noun), count(int64(p.Files), "file"))
+	if p.Files == 0 {
+		parts = parts[:len(parts)-1]
+	}
+	if n := p.windows(); n > 0 {
+		parts = append(parts, count(n, "window"))
+	}
+	parts = append(parts, count(int64(p.Objects), "bronze object")+" ("+size(p.Bytes)+")")
+	return strings.Join(parts, " · ")
+}
+
+func (p Plan) windows() (n int64) {
+	for _, w := range p.Windows {
+		n += w.Windows
+	}
+	return n
+}
+
+// count writes a number with thousands apart, and its noun.
+func count(n int64, noun string) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	if n != 1 {
+		noun += "s"
+	}
+	return digits + " " + noun
+}
+
+// size writes bytes in a fitting unit.
+func size(bytes int64) string {
+	switch {
+	case bytes < 1<<10:
+		return fmt.Sprintf("%d B", bytes)
+	case bytes < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
+	case bytes < 1<<30:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+}

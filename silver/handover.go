@@ -1,0 +1,185 @@
+package silver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"smelt/internal/duck"
+	"smelt/internal/ledger"
+	"smelt/internal/staging"
+	"smelt/internal/table"
+)
+
+// Handover is what a silver snapshot hands to quarantine, and takes back.
+type Handover struct {
+	Snapshot table.Snapshot
+	Rejects  *ledger.Rejects
+	Released *ledger.Rejects
+}
+
+// Count brings quarantine's counts by reason up to date.
+func (h Handover) Count(reasons map[string]int64) {
+	add := func(rejects *ledger.Rejects, sign int64) {
+		if rejects == nil {
+			return
+		}
+		for reason, n := range rejects.Reasons {
+			if reasons[reason] += sign * n; reasons[reason] == 0 {
+				delete(reasons, reason)
+			}
+		}
+	}
+	add(h.Released, -1)
+	add(h.Rejects, 1)
+}
+
+// Rows is by how many rows quarantine grows.
+func (h Handover) Rows() (n int64) {
+	reasons := map[string]int64{}
+	h.Count(reasons)
+	for _, c := range reasons {
+		n += c
+	}
+	return n
+}
+
+// Pending lists what snapshots of silver, the newest first, hand over beyond what
+// quarantine has. It begins with the oldest.
+func Pending(silver []table.Snapshot, have ledger.Quarantine) ([]Handover, error) {
+	var pending []Handover
+	for _, snapshot := range silver {
+		if snapshot.Sequence <= have.SilverSequence {
+			break
+		}
+		l, ok, err := ledger.Of[ledger.Silver](snapshot)
+		if err != nil {
+			return nil, err
+		}
+		if ok && (l.Rejects != nil || l.Released != nil) {
+			pending = append(pending, Handover{snapshot, l.Rejects, l.Released})
+		}
+	}
+	slices.Reverse(pending)
+	return pending, nil
+}
+
+// follow takes quarantine back when silver was rolled back to before what
+// quarantine has: the records in between will be judged again.
+func (o *Outbox) follow(ctx context.Context, q, t *table.Table) (*table.Table, error) {
+	have, _, _, err := ledger.Read[ledger.Quarantine](q)
+	if err != nil {
+		return nil, err
+	}
+	ancestors := t.Ancestors()
+	i := slices.IndexFunc(ancestors, func(a table.Snapshot) bool { return a.Sequence <= have.SilverSequence })
+	if i < 0 || ancestors[i].ID == have.SilverSnapshot {
+		return q, nil
+	}
+	ancestors = ancestors[i:] // from where silver was rolled back to
+	at := ancestors[0]
+	silver, err := ledgerOf(ancestors)
+	if err != nil {
+		return nil, err
+	}
+	o.log.Info("silver was rolled back, and quarantine follows", "pipeline", o.pipeline.Name, "silver_snapshot", at.ID)
+	for _, snapshot := range slices.Backward(q.Snapshots()) {
+		l, ok, err := ledger.Of[ledger.Quarantine](snapshot)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || l.SilverSequence > at.Sequence {
+			continue
+		}
+		fits, err := leadsTo(ancestors, l, silver.Quarantined)
+		if err != nil {
+			return nil, err
+		}
+		if fits {
+			properties, err := ledger.Properties(l)
+			if err != nil {
+				return nil, err
+			}
+			return q.Rollback(ctx, snapshot.ID, properties, "")
+		}
+	}
+	return o.cut(ctx, q, at, silver)
+}
+
+// ledgerOf reads the first ledger that snapshots have.
+func ledgerOf(snapshots []table.Snapshot) (ledger.Silver, error) {
+	for _, s := range snapshots {
+		if l, ok, err := ledger.Of[ledger.Silver](s); ok || err != nil {
+			return l, err
+		}
+	}
+	return ledger.Silver{}, nil
+}
+
+// leadsTo says whether a state of quarantine, with what silver had handed over
+// since, has the rows that silver counted.
+func leadsTo(silver []table.Snapshot, have ledger.Quarantine, want map[string]int64) (bool, error) {
+	pending, err := Pending(silver, have)
+	if err != nil {
+		return false, err
+	}
+	reasons := maps.Clone(have.Reasons)
+	if reasons == nil {
+		reasons = map[string]int64{}
+	}
+	for _, h := range pending {
+		h.Count(reasons)
+	}
+	none := func(_ string, n int64) bool { return n == 0 }
+	want = maps.Clone(want)
+	maps.DeleteFunc(reasons, none)
+	maps.DeleteFunc(want, none)
+	return maps.Equal(reasons, want), nil
+}
+
+// cut takes out of quarantine the rows at and beyond silver's position, for want of
+// a snapshot to go back to.
+func (o *Outbox) cut(ctx context.Context, q *table.Table, at table.Snapshot, silver ledger.Silver) (*table.Table, error) {
+	current, _ := q.Current()
+	files, err := q.Files(ctx, current.ID)
+	if err != nil {
+		return nil, err
+	}
+	paths, release, err := o.area.Fetch(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	dir, err := o.duck.TempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	read := before(silver.Position)
+	staged, err := o.rewrite(ctx, q, paths, read, dir)
+	if err != nil {
+		return nil, err
+	}
+	next := ledger.Quarantine{SilverSnapshot: at.ID, SilverSequence: at.Sequence}
+	next.Reasons, err = countReasons(ctx, o.session, "(FROM "+duck.ReadParquet(q.Columns(), paths)+" WHERE "+read+")")
+	if err != nil {
+		return nil, err
+	}
+	change := table.Change{Remove: files, Add: staging.Files(staged)}
+	if err := ledger.Write(&change, next); err != nil {
+		return nil, err
+	}
+	return q.Commit(ctx, change)
+}
+
+// before is the condition that a record lies before a position.
+func before(position map[int32]int64) string {
+	conditions := []string{"false"}
+	for p, next := range position {
+		conditions = append(conditions, fmt.Sprintf("_partition_id = %d AND _partition_offset < %d", p, next))
+	}
+	return "(" + strings.Join(conditions, " OR ") + ")"
+}

@@ -1,0 +1,154 @@
+package silver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/internal/duck"
+	"smelt/internal/ledger"
+)
+
+// Refiner turns bronze objects into silver rows and rejects, which it leaves in
+// the tables work.silver and work.rejects of a DuckDB session of its own. A stage
+// has one, and a backfill has one: so both judge records alike.
+type Refiner struct {
+	Config
+	session   *duck.Session
+	extract   *extractor
+	transform *transformer
+	dedup     *deduplicator
+	refs      smelt.ReferenceSet
+	bound     bool // the references are loaded and silver.sql is bound
+}
+
+// OpenRefiner makes a refiner. Nothing is read before it is bound.
+func OpenRefiner(ctx context.Context, cfg Config) (*Refiner, error) {
+	session, err := cfg.Duck.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &Refiner{
+		Config:  cfg,
+		session: session,
+		extract: &extractor{
+			session: session, name: cfg.Pipeline.Name, events: cfg.Pipeline.Events,
+			carefully: cfg.Carefully,
+		},
+		transform: &transformer{session: session, pipeline: cfg.Pipeline},
+		dedup:     &deduplicator{session: session, pipeline: cfg.Pipeline},
+	}
+	if err := r.extract.prepare(ctx); err != nil {
+		return nil, errors.Join(err, session.Close())
+	}
+	return r, nil
+}
+
+// Close releases the session.
+func (r *Refiner) Close() error { return r.session.Close() }
+
+// Session is where the tables are.
+func (r *Refiner) Session() *duck.Session { return r.session }
+
+// ReferenceSet is what rows are enriched with, once bound.
+func (r *Refiner) ReferenceSet() smelt.ReferenceSet { return r.refs }
+
+// Columns are those of work.silver, in order, once bound.
+func (r *Refiner) Columns() []smelt.Column { return r.transform.columns }
+
+// Bind brings the references up to date.
+func (r *Refiner) Bind(ctx context.Context) error {
+	if r.bound {
+		version, err := r.References.Version(ctx, r.Pipeline.References)
+		if err != nil || version == r.refs.Version {
+			return err
+		}
+	}
+	refs, err := r.References.Load(ctx, r.Pipeline.References)
+	if err != nil {
+		return err
+	}
+	if err := r.transform.bind(ctx, refs); err != nil {
+		return err
+	}
+	r.refs, r.bound = refs, true
+	return nil
+}
+
+// BindSince makes sure that the references are not older than those that the
+// table has seen. A version below the table's floor is an ErrDatabase: what a
+// backfill has corrected would come back wrong.
+func (r *Refiner) BindSince(ctx context.Context, before ledger.Silver) error {
+	if r.refs.Version < before.ReferenceVersion { // another process has seen a later one
+		r.bound = false
+		if err := r.Bind(ctx); err != nil {
+			return err
+		}
+	}
+	if r.refs.Version < before.ReferenceFloor {
+		return smelt.Mark(smelt.ErrDatabase, fmt.Errorf("the reference tables are at version %d, but a backfill has corrected the table with version %d: "+
+			"is this another database, or one that was restored from a backup? Bring back the right one; or, if it is right, set its counter: UPDATE smelt.reference_counter SET version = %d, and touch the reference tables",
+			r.refs.Version, before.ReferenceFloor, before.ReferenceVersion+1))
+	}
+	return nil
+}
+
+// Refine downloads bronze objects into a folder, and fills work.silver and
+// work.rejects with what becomes of their records, which are in work.records. With the name
+// of a table of lineages it takes only those records. Duplicates are not looked for.
+func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir, wanted string, now time.Time) ([]bronze.Meta, error) {
+	files, metas, err := r.download(ctx, objects, dir)
+	if err != nil {
+		return nil, err
+	}
+	var longest int64
+	for _, m := range metas {
+		longest = max(longest, m.Longest)
+	}
+	err = r.sift(ctx, paths(files), longest, wanted, now)
+	if duck.OutOfMemory(err) && len(files) == 1 {
+		r.Log.Warn("an object did not fit into DuckDB's memory; taking it in parts", "pipeline", r.Pipeline.Name, "object", filepath.Base(files[0].path))
+		err = r.siftParts(ctx, files[0].path, wanted, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return metas, addRaws(ctx, r.session, files)
+}
+
+// download fetches bronze objects into a folder, side by side.
+func (r *Refiner) download(ctx context.Context, objects []bronze.Ref, dir string) (files []localFile, metas []bronze.Meta, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	files, metas = make([]localFile, len(objects)), make([]bronze.Meta, len(objects))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(downloads)
+	for i, ref := range objects {
+		g.Go(func() (err error) {
+			files[i] = newLocalFile(dir, ref)
+			metas[i], err = r.Bronze.Download(ctx, ref, files[i].path)
+			return err
+		})
+	}
+	return files, metas, g.Wait()
+}
+
+// Clear drops what was worked with: all sessions share one limit of memory. What
+// cannot be dropped now is replaced by the next step.
+func (r *Refiner) Clear(ctx context.Context) {
+	statements := []string{"TRUNCATE work.records"}
+	for _, name := range []string{"silver", "rejects", "unmatched", "filtered", "raws", "new", "known", "seen", "shared", "checked", "duplicates"} {
+		statements = append(statements, "DROP TABLE IF EXISTS work."+name)
+	}
+	if err := r.session.Exec(context.WithoutCancel(ctx), statements...); err != nil {
+		r.Log.Warn("clear a step's tables", "pipeline", r.Pipeline.Name, "error", err)
+	}
+}
