@@ -31,6 +31,7 @@ type commands struct {
 	Query    queryCmd    `cmd:"" help:"Open a DuckDB shell over the lake, or run statements."`
 	Status   statusCmd   `cmd:"" help:"Show each pipeline's stages, lag and trouble, with the commands that mend it."`
 	Verify   verifyCmd   `cmd:"" help:"Recount the whole lake: nothing lost, nothing twice, gold equals its SQL."`
+	Trace    traceCmd    `cmd:"" help:"Follow one record from bronze through silver or quarantine to gold."`
 	Check    checkCmd    `cmd:"" help:"Check the pipelines, offline."`
 	Test     testCmd     `cmd:"" help:"Run the pipelines' test.txtar."`
 	Connect  connectCmd  `cmd:"" help:"Print a configuration with which another engine reads this lake."`
