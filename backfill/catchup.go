@@ -2,7 +2,6 @@ package backfill
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -123,7 +122,7 @@ func (j *Job) drop(ctx context.Context, files []table.File) error {
 }
 
 // dropPiece forgets a piece, and that its files were looked at. Its own files are
-// in no table and never will be.
+// in no table and never will be, unless a commit's outcome is unknown.
 func (j *Job) dropPiece(ctx context.Context, p *piece) error {
 	for _, f := range p.read {
 		delete(j.seen, f.Key)
@@ -132,7 +131,10 @@ func (j *Job) dropPiece(ctx context.Context, p *piece) error {
 	for _, name := range []string{"replayed", "departed", "released", "rejected", "entered"} {
 		statements = append(statements, fmt.Sprintf("DELETE FROM work.%s WHERE piece = %d", name, p.number))
 	}
-	return errors.Join(j.session.Exec(ctx, statements...), j.Area.Discard(ctx, p.staged))
+	if err := j.session.Exec(ctx, statements...); err != nil || j.open {
+		return err
+	}
+	return j.Area.Discard(ctx, p.staged)
 }
 
 // enteredBy lists the pieces with a row that has come into silver by others too:

@@ -50,8 +50,9 @@ type Job struct {
 	quarantined map[string]bool       // keys of files of quarantine that were looked at
 	sources     map[string]table.File // silver's files as of the last look
 	pieces      []*piece
-	number      int // of the last piece
-	tries       int // to publish
+	number      int  // of the last piece
+	tries       int  // to publish
+	open        bool // the outcome of a commit is unknown: what was staged may be live
 	result      Result
 	total       int64 // records to be replayed, as far as is known
 

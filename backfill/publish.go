@@ -58,6 +58,7 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 			return Result{}, open, errors.Join(err, j.Area.Discard(ctx, handed))
 		}
 	}
+	j.result.Tag = change.Tag
 	if err := ledger.Write(&change, after); err != nil {
 		return Result{}, open, err
 	}
@@ -73,7 +74,7 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 		return Result{}, true, err
 	}
 	head, _ := committed.Current()
-	j.result.Published, j.result.After, j.result.Tag = true, head.ID, change.Tag
+	j.result.Published, j.result.After = true, head.ID
 	if err := j.Area.Keep(staged); err != nil {
 		j.Log.Warn("keep files in the cache", "pipeline", j.Pipeline.Name, "error", err)
 	}

@@ -51,9 +51,8 @@ func (j *Job) Run(ctx context.Context, progress func(Progress)) (r Result, err e
 		return Result{}, err
 	}
 	defer alone()
-	open := false // the outcome of a commit is unknown: its files may be live
 	defer func() {
-		if err != nil && !open {
+		if err != nil && !j.open && !r.Published {
 			err = errors.Join(err, j.discard(context.WithoutCancel(ctx)))
 		}
 	}()
@@ -77,14 +76,14 @@ func (j *Job) Run(ctx context.Context, progress func(Progress)) (r Result, err e
 	began := time.Now()
 	defer unlock()
 	for try := 0; ; try++ {
-		r, open, err = j.last(ctx, open)
+		r, j.open, err = j.last(ctx, j.open)
 		if err == nil {
 			unlock()
 			r.Pause = time.Since(began)
 			return r, j.outbox.Publish(ctx)
 		}
-		if !errors.Is(err, table.ErrConflict) && !open || ctx.Err() != nil || try == mostTries {
-			return Result{}, err
+		if !errors.Is(err, table.ErrConflict) && !j.open || ctx.Err() != nil || try == mostTries {
+			return r, err
 		}
 	}
 }
@@ -104,12 +103,18 @@ func (j *Job) alone(ctx context.Context) (unlock func(), err error) {
 // says whether an earlier commit may have come through, and after an error
 // whether this one may.
 func (j *Job) last(ctx context.Context, open bool) (Result, bool, error) {
+	if open { // its own commit would make it take its files for void
+		t, err := j.Area.Lake.Load(ctx, silver.TableName(j.Pipeline.Name))
+		if err != nil {
+			return Result{}, open, err
+		}
+		if done, ok := j.landed(t); ok {
+			return done, false, nil
+		}
+	}
 	t, _, err := j.catchUp(ctx)
 	if err != nil {
 		return Result{}, open, err
-	}
-	if done, ok := j.landed(t); ok && open {
-		return done, false, nil
 	}
 	if err := j.reach("locked"); err != nil {
 		return Result{}, open, err
@@ -122,11 +127,25 @@ func (j *Job) landed(t *table.Table) (Result, bool) {
 	for _, s := range t.Ancestors() {
 		if s.Summary[summaryID] == j.id {
 			r := j.result
-			r.After = s.ID
+			r.Published, r.After = true, s.ID
 			return r, true
 		}
 	}
 	return Result{}, false
+}
+
+// Published tells, after a Run that failed, whether what it was about to publish
+// is there all the same: the reply to its commit may have been lost.
+func (j *Job) Published(ctx context.Context) (bool, error) {
+	if !j.open {
+		return j.result.Published, nil
+	}
+	t, err := j.Area.Lake.Load(ctx, silver.TableName(j.Pipeline.Name))
+	if err != nil {
+		return false, err
+	}
+	_, ok := j.landed(t)
+	return ok, nil
 }
 
 // discard deletes the files of pieces that were never committed.
