@@ -18,7 +18,8 @@ const nearTags = 6
 // Resolve finds the snapshot that a person means: by its id, by the name of a
 // tag or a branch, or by a time, which stands for what main was at then. A time
 // is as RFC 3339 has it, or 2026-11-29 22:45:01, 2026-11-29T22:45 or 2026-11-29,
-// all of them in UTC, or a duration ago: 90m, 2h, 7d. It fails with
+// all of them in UTC, or a duration ago: 90m, 2h, 7d. A time to the second is the
+// end of that second, so that the time of a snapshot finds it. It fails with
 // smelt.ErrNotFound when there is none, and says what there is.
 func (t *Table) Resolve(at string) (Snapshot, error) {
 	if id, err := strconv.ParseInt(at, 10, 64); err == nil {
@@ -32,7 +33,7 @@ func (t *Table) Resolve(at string) (Snapshot, error) {
 		}
 	}
 	now := time.Now()
-	when, ok := parseTime(at, now)
+	when, ok := ParseTime(at, now)
 	if !ok {
 		return Snapshot{}, notFound("%s has no snapshot or tag %q, and it is no time, such as 2026-11-29 22:45:01 in UTC or 2h for two hours ago%s",
 			t.name, at, smelt.DidYouMean(at, t.tags()...))
@@ -40,7 +41,11 @@ func (t *Table) Resolve(at string) (Snapshot, error) {
 	if when.After(now) {
 		return Snapshot{}, notFound("%s: %s is yet to come", t.name, when.Format(time.RFC3339))
 	}
-	s, ok := t.asOf(when)
+	end := when
+	if when.Nanosecond() == 0 {
+		end = when.Add(time.Second - 1)
+	}
+	s, ok := t.asOf(end)
 	if !ok {
 		return Snapshot{}, notFound("%s", t.tooEarly(when))
 	}
@@ -105,7 +110,7 @@ func (t *Table) tooEarly(when time.Time) string {
 		at   time.Time
 	}
 	var tags []near
-	for _, ref := range t.refs() {
+	for _, ref := range t.Names() {
 		if s, ok := t.Snapshot(ref.Snapshot); ok && !ref.Branch && s.Time.Before(first) {
 			tags = append(tags, near{ref.Name, s.Time})
 		}
@@ -135,8 +140,9 @@ func (t *Table) first() (time.Time, bool) {
 	return chain[len(chain)-1].Time, true
 }
 
-// parseTime reads a time, in UTC unless it has a zone, or a duration ago.
-func parseTime(text string, now time.Time) (time.Time, bool) {
+// ParseTime reads a time as Resolve takes it: in UTC unless it has a zone, or a
+// duration ago.
+func ParseTime(text string, now time.Time) (time.Time, bool) {
 	for _, layout := range []string{
 		time.RFC3339, "2006-01-02 15:04:05Z07", "2006-01-02 15:04:05Z07:00", // as engines print it
 		time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04", time.DateOnly,

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	ice "github.com/apache/iceberg-go/table"
 
@@ -35,7 +37,7 @@ func (l *Lake) Tag(ctx context.Context, name, tag string, snapshot int64, age ti
 		if !ok {
 			return nil, smelt.Mark(smelt.ErrNotFound, fmt.Errorf("there is no snapshot %d, or it has expired", snapshot))
 		}
-		if age == 0 && slices.Contains(t.refs(), Ref{Name: tag, Snapshot: snapshot}) {
+		if age == 0 && slices.Contains(t.Names(), Ref{Name: tag, Snapshot: snapshot}) {
 			return nil, nil // as asked for already
 		}
 		set := newTag(tag, s, age, time.Now())
@@ -51,7 +53,7 @@ func (l *Lake) Tag(ctx context.Context, name, tag string, snapshot int64, age ti
 // name.
 func (l *Lake) Untag(ctx context.Context, name, tag string) error {
 	err := l.amend(ctx, name, func(t *Table) ([]ice.Update, error) {
-		for _, ref := range t.refs() {
+		for _, ref := range t.Names() {
 			if ref.Name == tag && !ref.Branch {
 				return []ice.Update{ice.NewRemoveSnapshotRefUpdate(tag)}, nil
 			}
@@ -72,13 +74,8 @@ type Ref struct {
 	Until    time.Time // when the tag's age is over; zero: never
 }
 
-// RefsOf returns the tags and branches that point to a snapshot, by name.
-func (t *Table) RefsOf(snapshot int64) []Ref {
-	return slices.DeleteFunc(t.refs(), func(r Ref) bool { return r.Snapshot != snapshot })
-}
-
-// refs returns all tags and branches, by name.
-func (t *Table) refs() []Ref {
+// Names returns the tags and branches, by name.
+func (t *Table) Names() []Ref {
 	meta := t.ice.Metadata()
 	all := maps.Collect(meta.Refs())
 	out := make([]Ref, 0, len(all))
@@ -96,7 +93,7 @@ func (t *Table) refs() []Ref {
 // tags returns the names of all tags, sorted.
 func (t *Table) tags() []string {
 	var out []string
-	for _, ref := range t.refs() {
+	for _, ref := range t.Names() {
 		if !ref.Branch {
 			out = append(out, ref.Name)
 		}
@@ -131,13 +128,28 @@ func (t *Table) tagCurrent(name string, now time.Time) ([]tag, error) {
 	return []tag{set}, set.check(t)
 }
 
+// CheckTag says why a text cannot name a tag: it could not be told from something
+// else, by Resolve or by a person.
+func CheckTag(name string) error {
+	if name == "" || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("%q cannot name a tag: a name is not empty, and neither begins nor ends with a space", name)
+	}
+	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
+		return fmt.Errorf("%q cannot name a tag: it reads as the id of a snapshot", name)
+	}
+	if _, ok := ParseTime(name, time.Now()); ok {
+		return fmt.Errorf("%q cannot name a tag: it reads as a time", name)
+	}
+	return nil
+}
+
 // check says why a table cannot have the tag.
 func (g tag) check(t *Table) error {
-	if g.name == "" || strings.TrimSpace(g.name) != g.name {
-		return fmt.Errorf("the name of a tag neither is empty nor begins or ends with a space, as %q", g.name)
+	if err := CheckTag(g.name); err != nil {
+		return err
 	}
 	main := Ref{Name: ice.MainBranch, Branch: true} // also while the table has no snapshot
-	for _, ref := range append(t.refs(), main) {
+	for _, ref := range append(t.Names(), main) {
 		switch {
 		case ref.Name != g.name:
 		case ref.Branch:
