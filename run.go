@@ -15,6 +15,7 @@ type Line struct {
 	Ingest  []Stage // source to bronze: stepped without a pause
 	Refine  []Stage // bronze to silver: stepped as long as there is more, then every poll
 	Refresh []Stage // silver to gold: on a schedule
+	Mend    []Stage // what corrects silver by itself: on a schedule, and not at the end
 	Keep    []Stage // what keeps the tables small: now and then
 
 	Log     *slog.Logger
@@ -27,11 +28,13 @@ const (
 	// refreshEvery is how soon gold sees a new silver snapshot, if refreshing is
 	// cheap.
 	refreshEvery = time.Second
+	// mendEvery is how soon a correction of silver begins by itself.
+	mendEvery = 2 * time.Second
 	// keepEvery is how often tables are looked after. A table gets some hundred
 	// snapshots between two times at the most.
 	keepEvery = time.Minute
-	// refreshShare keeps gold's load bounded: a refresh comes no sooner than
-	// this many times the last one's duration after it.
+	// refreshShare keeps the load of what is scheduled bounded: a step comes no
+	// sooner than this many times the last one's duration after it.
 	refreshShare = 4
 	// A stage that fails is stepped again after retryMin, then after twice as
 	// long each time, up to retryMax.
@@ -44,13 +47,13 @@ const (
 
 // Run steps the stages until ctx ends. Errors are logged and retried, for ever:
 // every stage goes by what is durable. At the end it drains: the ingest stages
-// put what they have polled, and the others bring it through. It returns nil
-// then, ErrDrain when that took too long, or the error of a stage that failed;
-// what was not brought through is in bronze and will be when the line runs
-// again.
+// put what they have polled, those that mend stop where they are, and the others
+// bring through what bronze has. It returns nil then, ErrDrain when that took too
+// long, or the error of a stage that failed; what was not brought through is in
+// bronze and will be when the line runs again.
 func Run(ctx context.Context, line Line) error {
 	// Steps that are under way when ctx ends may end by themselves, but for those
-	// of ingest, which have to stop polling.
+	// of ingest, which have to stop polling, and of what mends.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	schedule, err := newSchedule()
@@ -59,6 +62,9 @@ func Run(ctx context.Context, line Line) error {
 	}
 	for _, s := range line.Refresh {
 		err = errors.Join(err, schedule.add(s.Name(), refreshEvery, line.spaced(work, s)))
+	}
+	for _, s := range line.Mend {
+		err = errors.Join(err, schedule.add(s.Name(), mendEvery, line.spaced(ctx, s)))
 	}
 	for _, s := range line.Keep {
 		err = errors.Join(err, schedule.add(s.Name(), keepEvery, line.spaced(work, s)))

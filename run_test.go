@@ -148,6 +148,8 @@ func TestRunRetries(t *testing.T) {
 			[]time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 15 * s, 15 * s, 15 * s, s / 2, s / 2, s / 2}},
 		{"refresh, at whole seconds", func(r *runner) smelt.Line { return smelt.Line{Refresh: r.stage("x", failing)} },
 			[]time.Duration{s, s, 2 * s, 4 * s, 8 * s, 15 * s, 15 * s, 15 * s, s, s, s}},
+		{"mend, at every other second", func(r *runner) smelt.Line { return smelt.Line{Mend: r.stage("x", failing)} },
+			[]time.Duration{2 * s, 2 * s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s, 16 * s, 2 * s, 2 * s, 2 * s}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,6 +198,35 @@ func TestRunSpacesRefreshes(t *testing.T) {
 		}
 		if got, want := r.steps["keep"], []time.Duration{60 * s, 120 * s}; !slices.Equal(got, want) {
 			t.Errorf("keep ran at %v, want %v", got, want)
+		}
+	})
+}
+
+// TestRunMends makes sure that mending costs a fifth of the time at the most, and
+// that the end neither waits for it nor has it done once more.
+func TestRunMends(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t)
+		const s = time.Second
+		took, err := r.run(smelt.Line{
+			Ingest:  r.stage("bronze", untilEnd),
+			Refresh: r.stage("gold", idle),
+			Mend: r.stage("heal", func(ctx context.Context, n int) (smelt.Progress, error) {
+				if n == 3 { // it is at work at the end
+					return takes(time.Hour)(ctx, n)
+				}
+				return takes(2*s)(ctx, n) // and next 4 × 2s after its end
+			}),
+		}, 40*s)
+		if want := []time.Duration{2 * s, 12 * s, 22 * s, 32 * s}; err != nil || took != 0 || !slices.Equal(r.steps["heal"], want) {
+			t.Errorf("%v, %s after the end; steps at %v, want %v and no wait", err, took, r.steps["heal"], want)
+		}
+		if strings.Contains(r.log.String(), "step failed") {
+			t.Errorf("the end cut it short, which is no trouble, but was logged:\n%s", &r.log)
+		}
+		if got := r.order[len(r.order)-1]; got != "gold" {
+			t.Errorf("the last step was that of %s, want gold's", got)
 		}
 	})
 }

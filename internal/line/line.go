@@ -58,24 +58,47 @@ func Open(ctx context.Context, p *smelt.Pipeline, parts Parts) (*Line, error) {
 		ID: newID(), Log: parts.Log, Flush: parts.Flush, RecordMax: parts.RecordMax, Codec: parts.Codec,
 	})}
 	var err error
-	l.Silver, err = silver.Open(ctx, silver.Config{
+	if l.Silver, err = silver.Open(ctx, SilverConfig(p, parts)); err != nil {
+		return nil, errors.Join(err, l.Bronze.Close())
+	}
+	if l.Gold, err = OpenGold(ctx, p, parts); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// SilverConfig is what the silver stage of a pipeline works with, and whatever
+// else replays its records.
+func SilverConfig(p *smelt.Pipeline, parts Parts) silver.Config {
+	return silver.Config{
 		Pipeline: p, Bronze: bronze.NewReader(parts.Area.Store, p.Name), Area: parts.Area, Duck: parts.Duck,
 		References: parts.References, Locker: parts.Locker, Log: parts.Log,
 		Codec: parts.Codec, ListEvery: parts.ListEvery, Carefully: parts.Carefully,
-	})
-	if err != nil {
-		return nil, errors.Join(err, l.Bronze.Close())
 	}
+}
+
+// OpenGold makes the gold stages of a pipeline, in the order declared.
+func OpenGold(ctx context.Context, p *smelt.Pipeline, parts Parts) ([]*gold.Stage, error) {
+	var stages []*gold.Stage
 	for _, m := range p.Gold {
 		g, err := gold.Open(ctx, gold.Config{
 			Pipeline: p, Model: m, Area: parts.Area, Duck: parts.Duck, Locker: parts.Locker, Log: parts.Log,
 		})
 		if err != nil {
-			return nil, errors.Join(err, l.Close())
+			return nil, errors.Join(err, CloseGold(stages))
 		}
-		l.Gold = append(l.Gold, g)
+		stages = append(stages, g)
 	}
-	return l, nil
+	return stages, nil
+}
+
+// CloseGold closes gold stages.
+func CloseGold(stages []*gold.Stage) error {
+	var errs []error
+	for _, g := range stages {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Prepare makes the tables, and finds what is wrong with the pipeline's SQL and
@@ -94,11 +117,7 @@ func (l *Line) Prepare(ctx context.Context) error {
 
 // Close closes the stages, the last one first.
 func (l *Line) Close() error {
-	var errs []error
-	for _, g := range l.Gold {
-		errs = append(errs, g.Close())
-	}
-	return errors.Join(append(errs, l.Silver.Close(), l.Bronze.Close())...)
+	return errors.Join(CloseGold(l.Gold), l.Silver.Close(), l.Bronze.Close())
 }
 
 // newID is 128 random bits: no two processes ever share it.
