@@ -190,6 +190,9 @@ func (c *checker) silver(ends map[int32]int64) (pending int, err error) {
 	if err := c.forward(l.Position, ends); err != nil {
 		return 0, err
 	}
+	if rolledBack, err := c.rolledBack(t); rolledBack || err != nil {
+		return 0, err
+	}
 	rows, err := c.silverRows(t)
 	if err != nil {
 		return 0, err
@@ -207,7 +210,7 @@ func (c *checker) silver(ends map[int32]int64) (pending int, err error) {
 // forward checks that a position does not go back, nor beyond bronze.
 func (c *checker) forward(position, ends map[int32]int64) error {
 	for p, was := range c.position {
-		if position[p] < was {
+		if position[p] < was && !c.w.rollbacks {
 			return fmt.Errorf("the position of partition %d went from %d back to %d", p, was, position[p])
 		}
 	}
@@ -248,6 +251,21 @@ func (c *checker) silverRows(t *table.Table) ([]row, error) {
 		return nil, nil
 	}
 	return c.rows(t, current.ID, columns...)
+}
+
+// rolledBack says whether silver was rolled back and quarantine does not know yet.
+func (c *checker) rolledBack(t *table.Table) (bool, error) {
+	q, err := c.lake.Load(c.ctx, silver.QuarantineName(c.w.load.pipeline.Name))
+	if err != nil {
+		return false, err
+	}
+	have, _, _, err := ledger.Read[ledger.Quarantine](q)
+	if err != nil {
+		return false, err
+	}
+	ancestors := t.Ancestors()
+	i := slices.IndexFunc(ancestors, func(a table.Snapshot) bool { return a.Sequence <= have.SilverSequence })
+	return i >= 0 && ancestors[i].ID != have.SilverSnapshot, nil
 }
 
 // rejects are the rows of quarantine and those that are on their way there.
@@ -352,7 +370,7 @@ func (c *checker) placed(position map[int32]int64, rows, rejects []row) error {
 		return fmt.Errorf("beyond the position, or never produced: in silver %v, in quarantine %v", kept, rejected)
 	}
 	for unique, at := range uniques {
-		if _, ok := survivors[unique]; !ok {
+		if _, ok := survivors[unique]; !ok && !c.w.load.moody {
 			return fmt.Errorf("no record of %s (%v) is in silver", unique, at)
 		}
 	}
@@ -389,6 +407,12 @@ func (c *checker) record(m made, k row, isKept bool, r row, isRejected bool) err
 	if m.unique != "" && layer == inQuarantine && r.cells[0] == "duplicate" {
 		return nil
 	}
+	if c.w.load.moody && m.sensor != "" && layer == inQuarantine && r.cells[0] == "somewhere" && r.cells[1] == "city" {
+		if m.sensor == simSensors[3] {
+			return fmt.Errorf("it is nowhere, though %s has no location", m.sensor)
+		}
+		return nil
+	}
 	if layer != m.layer {
 		return fmt.Errorf("it is in %s, not in %s", layer, m.layer)
 	}
@@ -420,8 +444,15 @@ func (c *checker) values(m made, cells []string) error {
 	if err != nil || version >= len(c.w.places) {
 		return fmt.Errorf("there is no reference version %q", cells[3])
 	}
-	city, known := c.w.places[version][cells[0]]
+	city, known := c.w.places[version][m.sensor]
 	want := []string{"", city, "Land of " + city}
+	if m.sensor == "" { // one of the hostile cases
+		city, known = c.w.places[version][cells[0]]
+		want = []string{"", city, "Land of " + city}
+	}
+	if c.w.load.moody && city == nowhere {
+		return fmt.Errorf("it is nowhere, and in silver")
+	}
 	if !known {
 		want = []string{"locations", "", ""}
 	}
@@ -447,7 +478,7 @@ func (c *checker) gold(m smelt.Model, current bool) error {
 	if err != nil || !recorded {
 		return err
 	}
-	if was := c.computed[m.Name]; l.SilverRows < was.SilverRows || l.Newest.Before(was.Newest) {
+	if was := c.computed[m.Name]; !c.w.rollbacks && !c.w.load.moody && (l.SilverRows < was.SilverRows || l.Newest.Before(was.Newest)) {
 		return fmt.Errorf("it went back: from %+v to %+v", was, l)
 	}
 	c.computed[m.Name] = l
@@ -463,6 +494,9 @@ func (c *checker) gold(m smelt.Model, current bool) error {
 		if err := c.recomputed(m, g, s, l.SilverSnapshot); err != nil {
 			return err
 		}
+	}
+	if c.w.rollbacks || c.w.load.moody { // a window that goes and comes back begins anew
+		return nil
 	}
 	return c.revised(m, g)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/backfill"
 	"smelt/gold"
 	"smelt/ingest"
 	"smelt/internal/ledger"
@@ -30,18 +31,22 @@ const (
 // catalog, topic and references, with its own caches. Each of its calls to the
 // outside goes through the gate, where the world lets it wait, fail or die.
 type process struct {
-	w       *world
-	name    string
-	dir     string // of its cache, which outlives it
-	line    *line.Line
-	lake    *table.Lake
-	ctx     context.Context
-	cancel  context.CancelFunc
-	source  *ingest.LogSource // nil while it polls none
-	dead    bool              // it crashed: no call of its does anything any more
-	stopped bool              // it was told to stop
-	frozen  bool              // none of its calls goes on for now
-	running map[string]bool   // by the stage that is being stepped
+	w      *world
+	name   string
+	dir    string // of its cache, which outlives it
+	line   *line.Line
+	lake   *table.Lake
+	ctx    context.Context
+	cancel context.CancelFunc
+	source *ingest.LogSource // nil while it polls none
+	healer *backfill.Healer
+
+	favoured bool // its backfill meets less trouble: a long piece of work would never end
+
+	dead    bool            // it crashed: no call of its does anything any more
+	stopped bool            // it was told to stop
+	frozen  bool            // none of its calls goes on for now
+	running map[string]bool // by the stage that is being stepped
 }
 
 // open starts a process.
@@ -73,12 +78,16 @@ func (w *world) open(name, dir string) (*process, error) {
 			return &source{p, p.source}, nil
 		},
 	})
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	p.healer = backfill.NewHealer(p.line.Silver.Config)
+	return p, nil
 }
 
 // stages are what a process steps.
 func (p *process) stages() []smelt.Stage {
-	out := []smelt.Stage{p.line.Bronze, p.line.Silver}
+	out := []smelt.Stage{p.line.Bronze, p.line.Silver, p.healer}
 	for _, g := range p.line.Gold {
 		out = append(out, g)
 	}

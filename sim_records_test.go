@@ -20,6 +20,12 @@ import (
 // records over it cost nothing.
 const recordMax = 2048
 
+// simSensors are the sensors that there are. The last one never has a location.
+var simSensors = []string{"hel-001", "nyc-001", "ber-001", "zzz-999"}
+
+// nowhere is a city of which a moody pipeline wants no records.
+const nowhere = "Nowhere"
+
 // orders is a small pipeline whose events repeat.
 func orders(t *testing.T) *smelt.Pipeline {
 	t.Helper()
@@ -60,6 +66,42 @@ func sensors(t *testing.T) *smelt.Pipeline {
 	return p
 }
 
+// visits is a pipeline whose events repeat, and fit or not by their location.
+func visits(t *testing.T) *smelt.Pipeline {
+	t.Helper()
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	p, err := smelt.ReadPipeline(fstest.MapFS{
+		"visits/pipeline.yml": file(`# Visits, each once, unless they are nowhere.
+source: {kafka: visits}
+events:
+  time: visited_at
+  watermark: 10m
+  columns:
+    visit:      varchar not null
+    sensor_id:  varchar not null
+    amount:     double not null
+    visited_at: timestamptz not null
+references:
+  locations: {table: public.locations, key: sensor_id, on: sensor_id}
+silver:
+  partition: day(visited_at)
+  unique: [visit]
+  expect:
+    somewhere: city IS DISTINCT FROM 'Nowhere'
+  audit:
+    the same visits: (SELECT count(*) FROM (SELECT visit FROM new EXCEPT SELECT visit FROM old)) >= 0
+gold:
+  daily: {window: 1d, column: day}
+`),
+		"visits/silver.sql": file("SELECT visit, sensor_id, amount, visited_at, city, country, _partition_id, _partition_offset FROM bronze.visits LEFT JOIN reference.locations USING (sensor_id)\n"),
+		"visits/daily.sql":  file("SELECT date_trunc('day', visited_at) AS day, city, count(*) AS visits FROM silver.visits GROUP BY date_trunc('day', visited_at), city\n"),
+	}, "visits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // Where a record ends.
 const (
 	inSilver     = "silver"
@@ -75,6 +117,7 @@ type made struct {
 	reason string   // in quarantine; "" for any
 	field  string   // in quarantine
 	id     string   // in silver; "" for any
+	sensor string   // whose location silver has; "": none is looked up
 	number *float64 // in silver; nil for any
 	at     time.Time
 }
@@ -101,7 +144,7 @@ func (m *maker) sensor() made {
 	case n < 6:
 		return m.odd()
 	}
-	at, sensor := m.eventTime(), []string{"hel-001", "nyc-001", "ber-001", "zzz-999"}[m.rng.IntN(4)]
+	at, sensor := m.eventTime(), simSensors[m.rng.IntN(len(simSensors))]
 	degrees := float64(m.rng.IntN(10000)-2000) / 100
 	unit := []string{"C", "F", "K", "c"}[m.rng.IntN(4)]
 	celsius := degrees
@@ -112,7 +155,30 @@ func (m *maker) sensor() made {
 		celsius = degrees - 273.15
 	}
 	r := m.envelope(fmt.Appendf(nil, `{"sensor_id":%q,"temperature":%v,"unit":%q,"event_time":%q}`, sensor, degrees, unit, at.Format(time.RFC3339Nano)))
-	return made{Record: r, layer: inSilver, id: sensor, number: &celsius, at: at}
+	return made{Record: r, layer: inSilver, id: sensor, sensor: sensor, number: &celsius, at: at}
+}
+
+// visit makes a visit, or repeats an earlier one, perhaps at another sensor.
+func (m *maker) visit() made {
+	m.now = m.now.Add(time.Duration(m.rng.IntN(120)) * time.Second)
+	id, at := "", time.Time{}
+	switch n := m.rng.IntN(20); {
+	case n < 2:
+		return m.odd()
+	case n < 11 && len(m.sent) > 0:
+		first := m.sent[m.rng.IntN(len(m.sent))]
+		id, at = first.unique, first.at.Add(time.Duration(m.rng.IntN(9))*time.Minute)
+	default:
+		m.next++
+		id, at = fmt.Sprintf("visit-%d", m.next), m.eventTime()
+	}
+	amount, sensor := float64(m.rng.IntN(100)), simSensors[m.rng.IntN(len(simSensors))]
+	r := m.envelope(fmt.Appendf(nil, `{"visit":%q,"sensor_id":%q,"amount":%v,"visited_at":%q}`, id, sensor, amount, at.Format(time.RFC3339Nano)))
+	v := made{Record: r, layer: inSilver, unique: id, id: id, sensor: sensor, number: &amount, at: at}
+	if len(m.sent) < m.next {
+		m.sent = append(m.sent, v)
+	}
+	return v
 }
 
 // order makes an order, or repeats an earlier one, with a time that is a little

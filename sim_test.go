@@ -46,9 +46,10 @@ func TestSimulation(t *testing.T) {
 	loads := []workload{
 		{pipeline: orders(t), make: (*maker).order, id: "id", at: "placed_at", number: "amount"},
 		{pipeline: sensors(t), make: (*maker).sensor, id: "sensor_id", at: "event_time", number: "temperature_celsius", enriched: true},
+		{pipeline: visits(t), make: (*maker).visit, id: "visit", at: "visited_at", number: "amount", enriched: true, moody: true},
 	}
 	for _, seed := range seeds {
-		load := loads[seed%2]
+		load := loads[seed%3]
 		t.Run(fmt.Sprintf("%s/%d", load.pipeline.Name, seed), func(t *testing.T) {
 			t.Parallel()
 			dir, began := t.TempDir(), time.Now()
@@ -71,7 +72,7 @@ func simulate(t *testing.T, load workload, hostile []made, seed uint64, events i
 	if err := w.close(); err != nil {
 		t.Errorf("seed %d: close: %v", seed, err)
 	}
-	t.Logf("%d events, %d records, steps: %v", w.events, len(w.sent[0])+len(w.sent[1])+len(w.sent[2]), w.steps)
+	t.Logf("%d events, %d records, %d backfills published, steps: %v", w.events, len(w.sent[0])+len(w.sent[1])+len(w.sent[2]), w.published, w.steps)
 }
 
 func newWorld(load workload, hostile []made, seed uint64, dir string) (*world, error) {
@@ -88,6 +89,7 @@ func newWorld(load workload, hostile []made, seed uint64, dir string) (*world, e
 		cacheBytes: []int64{1 << 10, 1 << 30}[rng.IntN(2)],
 		carefully:  rng.IntN(4) == 0,
 		faults:     []float64{0, 0.008, 0.016}[rng.IntN(3)],
+		rollbacks:  rng.IntN(2) == 0,
 	}
 	var err error
 	if w.duck, err = duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: filepath.Join(dir, "duck"), Threads: 1}); err != nil {

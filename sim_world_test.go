@@ -37,6 +37,7 @@ type workload struct {
 	id, at   string // columns of silver
 	number   string
 	enriched bool // silver has the city of a location
+	moody    bool // whether a record fits depends on its location
 }
 
 // world is everything outside of the processes. It lives in a bubble of
@@ -64,10 +65,12 @@ type world struct {
 	cacheBytes int64
 	carefully  bool
 	faults     float64 // probability that a call meets one
+	rollbacks  bool    // silver is rolled back at times, so that not everything goes forward
 
 	processes []*process
 	lives     int
 	events    int
+	published int // backfills
 	steps     map[string]int
 	trace     []string
 
@@ -168,6 +171,10 @@ func (w *world) event() error {
 		return w.foreign()
 	case n < 218:
 		w.expire()
+	case n < 223:
+		w.backfill()
+	case n < 224 && w.rollbacks:
+		w.rollback()
 	case n < 235:
 		w.pass()
 	default:
@@ -256,7 +263,7 @@ func (w *world) rebalance() {
 // crash ends a process at once.
 func (w *world) crash() {
 	p := w.processes[w.rng.IntN(len(w.processes))]
-	if !p.dead {
+	if !p.dead && !w.spared(p) {
 		w.note("%s crashes", p.name)
 		w.kill(p)
 	}
@@ -278,7 +285,7 @@ func (w *world) kill(p *process) {
 // stop tells a process to stop: bronze puts what it has polled.
 func (w *world) stop() {
 	p := w.processes[w.rng.IntN(len(w.processes))]
-	if p.dead || p.stopped {
+	if p.dead || p.stopped || w.spared(p) {
 		return
 	}
 	w.note("%s is told to stop", p.name)
@@ -315,7 +322,7 @@ func (p *process) close() error {
 // freeze lets none of a process's calls go on, as when a machine is paused.
 func (w *world) freeze() {
 	p := w.processes[w.rng.IntN(len(w.processes))]
-	if !p.dead && !p.stopped && !p.frozen {
+	if !p.dead && !p.stopped && !p.frozen && !w.spared(p) {
 		w.note("%s freezes", p.name)
 		p.frozen = true
 	}
@@ -331,12 +338,15 @@ func (w *world) thaw() {
 
 // correct changes the place of a sensor, or takes it away.
 func (w *world) correct() {
-	sensors := []string{"hel-001", "nyc-001", "ber-001"}
+	sensors := simSensors[:3]
 	places := maps.Clone(w.places[len(w.places)-1])
 	sensor := sensors[w.rng.IntN(len(sensors))]
 	delete(places, sensor)
 	if w.rng.IntN(4) > 0 {
 		places[sensor] = fmt.Sprintf("City %d", len(w.places))
+		if w.rng.IntN(3) == 0 {
+			places[sensor] = nowhere
+		}
 	}
 	w.note("%s is in %q", sensor, places[sensor])
 	w.locate(places)
@@ -419,6 +429,9 @@ func (w *world) release(faults float64) bool {
 	if len(ready) == 0 {
 		return false
 	}
+	if some := slices.DeleteFunc(slices.Clone(ready), func(c *call) bool { return !c.p.hurries() }); len(some) > 0 && w.rng.IntN(4) > 0 {
+		ready = some
+	}
 	slices.SortStableFunc(ready, func(a, b *call) int { return cmp.Or(cmp.Compare(a.p.name, b.p.name), cmp.Compare(a.op, b.op)) })
 	c := ready[w.rng.IntN(len(ready))]
 	v := verdict{lost: w.rng.IntN(4) > 0}
@@ -427,6 +440,9 @@ func (w *world) release(faults float64) bool {
 		faults *= 15
 	case strings.HasPrefix(c.op, "put"):
 		faults *= 3
+	}
+	if c.p.hurries() {
+		faults /= 20
 	}
 	if w.rng.Float64() < faults {
 		v.fault = []store.Fault{store.FailBefore, store.FailBefore, store.FailAfter, store.FailAfter, store.FailAfter, store.Crash, store.CrashAfter}[w.rng.IntN(7)]
@@ -474,7 +490,10 @@ func (w *world) heal() error {
 			}
 		}
 	}
-	return w.check.complete()
+	if err := w.check.complete(); err != nil {
+		return err
+	}
+	return w.correctAll()
 }
 
 // quiet lets every step that has begun come to its end, without faults.

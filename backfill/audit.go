@@ -9,6 +9,7 @@ import (
 	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/table"
+	"smelt/silver"
 )
 
 // audit holds what was rebuilt against the pipeline's conditions. It reads the
@@ -80,7 +81,7 @@ func (j *Job) auditRows(ctx context.Context, staged []string) (failed []string, 
 	}
 	for _, a := range j.Pipeline.Silver.Audit {
 		var met bool
-		if err := j.session.Row(ctx, "SELECT ("+a.Condition+") IS TRUE", &met); err != nil {
+		if err := j.session.Row(ctx, silver.AuditQuery(a), &met); err != nil {
 			return nil, fmt.Errorf("audit %q: %w", a.Name, err)
 		}
 		if !met {

@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,7 +14,7 @@ import (
 // commits have made void, and rebuilds what is new in scope. It returns the table
 // that the pieces fit, and how many records it has replayed.
 func (j *Job) catchUp(ctx context.Context) (*table.Table, int64, error) {
-	if err := j.outbox.Publish(ctx); err != nil {
+	if err := j.publishRejects(ctx); err != nil {
 		return nil, 0, err
 	}
 	t, files, err := j.load(ctx)
@@ -50,6 +51,15 @@ func (j *Job) catchUp(ctx context.Context) (*table.Table, int64, error) {
 		j.sources[f.Key] = f
 	}
 	return t, j.counts().Replayed - before, nil
+}
+
+// publishRejects brings quarantine up to date, or finds that others have.
+func (j *Job) publishRejects(ctx context.Context) error {
+	err := j.outbox.Publish(ctx)
+	for try := 0; errors.Is(err, table.ErrConflict) && try < mostTries; try++ {
+		err = j.outbox.Publish(ctx)
+	}
+	return err
 }
 
 // declare makes the tables whose columns are the pipeline's.

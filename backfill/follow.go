@@ -2,7 +2,9 @@ package backfill
 
 import (
 	"context"
+	"errors"
 
+	"smelt"
 	"smelt/gold"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
@@ -19,11 +21,14 @@ type Follower struct {
 func NewFollower(ctx context.Context, lake *table.Lake, stages []*gold.Stage) (*Follower, error) {
 	f := &Follower{lake: lake, stages: stages}
 	for _, s := range stages {
+		var current table.Snapshot
 		t, err := lake.Load(ctx, s.Name())
-		if err != nil {
+		switch {
+		case err == nil:
+			current, _ = t.Current()
+		case !errors.Is(err, smelt.ErrNotFound): // a new model's is made by its first refresh
 			return nil, err
 		}
-		current, _ := t.Current()
 		f.before = append(f.before, current.ID)
 	}
 	return f, nil

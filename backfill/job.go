@@ -95,7 +95,7 @@ func (j *Job) prepare(ctx context.Context) (err error) {
 	}
 	const at = "_partition_id INTEGER, _partition_offset BIGINT"
 	return j.session.Exec(ctx,
-		"CREATE TABLE work.lineage (file INTEGER, "+at+", at TIMESTAMPTZ)",
+		"CREATE TABLE work.lineage (file INTEGER, "+at+", happened TIMESTAMPTZ)",
 		"CREATE TABLE work.keys (key VARCHAR)",
 		"CREATE TABLE work.quarantined ("+at+", reason VARCHAR, field VARCHAR, detail VARCHAR)",
 		"CREATE TABLE work.replayed (piece INTEGER, "+at+")",
@@ -167,7 +167,8 @@ var ErrScope = errors.New("bad scope")
 type Progress struct {
 	Doing   string // what the run is at
 	Records int64  // replayed so far
-	Total   int64  // to be replayed, as far as is known
+	Total   int64  // to be replayed, as far as is known; 0: there is nothing to count
+	Waiting bool   // for another process
 }
 
 // rejectColumns are those of a reject.

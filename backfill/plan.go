@@ -53,7 +53,7 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 	}
 	for _, m := range j.Pipeline.Gold {
 		w := WindowCount{Table: "gold." + j.Pipeline.Name + "_" + m.Name}
-		err := j.session.Row(ctx, fmt.Sprintf("SELECT count(DISTINCT time_bucket(to_microseconds(%d), at, TIMESTAMPTZ '1970-01-01 00:00:00+00')) FROM work.lineage WHERE at IS NOT NULL", m.Window.Microseconds()), &w.Windows)
+		err := j.session.Row(ctx, fmt.Sprintf("SELECT count(DISTINCT time_bucket(to_microseconds(%d), happened, TIMESTAMPTZ '1970-01-01 00:00:00+00')) FROM work.lineage WHERE happened IS NOT NULL", m.Window.Microseconds()), &w.Windows)
 		if err != nil {
 			return Plan{}, err
 		}
@@ -120,7 +120,7 @@ func (j *Job) scanFiles(ctx context.Context, files []table.File) error {
 		key = duck.Quote(j.chosen.keyColumn)
 	}
 	chosen := fmt.Sprintf("FROM %s AS s WHERE %s", duck.ReadParquetFiles(j.columns, paths), j.chosen.condition)
-	err = j.session.Exec(ctx, fmt.Sprintf("CREATE OR REPLACE TABLE work.found AS SELECT __file + %d AS file, _partition_id, _partition_offset, %s AS at, (%s)::VARCHAR AS key %s", len(j.files), at, key, chosen))
+	err = j.session.Exec(ctx, fmt.Sprintf("CREATE OR REPLACE TABLE work.found AS SELECT __file + %d AS file, _partition_id, _partition_offset, %s AS happened, (%s)::VARCHAR AS key %s", len(j.files), at, key, chosen))
 	if err != nil {
 		return fmt.Errorf("rows in scope: %w", j.userError(err))
 	}
@@ -131,7 +131,7 @@ func (j *Job) scanFiles(ctx context.Context, files []table.File) error {
 	}
 	j.found += n
 	return j.session.Exec(ctx,
-		"INSERT INTO work.lineage SELECT file, _partition_id, _partition_offset, at FROM work.found",
+		"INSERT INTO work.lineage SELECT file, _partition_id, _partition_offset, happened FROM work.found",
 		"INSERT INTO work.keys SELECT DISTINCT key FROM work.found WHERE key IS NOT NULL",
 		"DROP TABLE work.found")
 }

@@ -47,7 +47,11 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	change.Add = staging.Files(staged)
 	j.result = resultOf(t, j.counts(), before, after, change)
 	j.result.More = j.scope.Most > 0 && j.found >= j.scope.Most
-	if len(change.Add)+len(change.Remove) == 0 && after.Rejects == nil && after.Released == nil && after.Corrected == before.Corrected {
+	j.result.Differs = len(change.Add)+len(change.Remove) > 0 || after.Rejects != nil || after.Released != nil
+	// Rows that come out the same stay as they are. That they are right with the
+	// changed reference has to be noted all the same, or they would be replayed for ever.
+	note := j.scope.ReferenceChanges && j.result.Replayed > 0
+	if !j.result.Differs && !note {
 		return j.result, false, nil
 	}
 	if err := checkRows(change, before, after); err != nil {

@@ -26,7 +26,8 @@ const (
 // Result is what a run has done.
 type Result struct {
 	Counts
-	Published bool             `json:"published"` // false: nothing differs, and nothing was committed
+	Differs   bool             `json:"differs"`   // false: everything came out as it was
+	Published bool             `json:"published"` // there is a new snapshot; without a difference it only notes that rows are right with changed references
 	Before    int64            `json:"before"`    // silver's snapshot before
 	After     int64            `json:"after"`     // and after; 0 when nothing was published
 	Tag       string           `json:"tag"`       // on the snapshot before, of every table of the pipeline
@@ -80,7 +81,7 @@ func (j *Job) Run(ctx context.Context, progress func(Progress)) (r Result, err e
 		if err == nil {
 			unlock()
 			r.Pause = time.Since(began)
-			return r, j.outbox.Publish(ctx)
+			return r, j.publishRejects(ctx)
 		}
 		if !errors.Is(err, table.ErrConflict) && !j.open || ctx.Err() != nil || try == mostTries {
 			return r, err
@@ -93,7 +94,7 @@ func (j *Job) alone(ctx context.Context) (unlock func(), err error) {
 	name := "backfill." + j.Pipeline.Name
 	unlock, err = j.Locker.TryLock(ctx, name)
 	if errors.Is(err, smelt.ErrLocked) {
-		j.progress(Progress{Doing: "waiting for another backfill of " + j.Pipeline.Name + " to end"})
+		j.progress(Progress{Doing: "waiting for another backfill of " + j.Pipeline.Name + " to end", Waiting: true})
 		return j.Locker.Lock(ctx, name)
 	}
 	return unlock, err
