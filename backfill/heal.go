@@ -54,7 +54,7 @@ func (h *Healer) Step(ctx context.Context) (smelt.Progress, error) {
 	if err != nil {
 		return smelt.Progress{}, fmt.Errorf("%s: %w", h.Name(), err)
 	}
-	if !r.More {
+	if !r.More || !r.Differs { // those that still find none would be found again and again
 		h.healed = version
 	}
 	if r.Published {

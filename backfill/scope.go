@@ -154,7 +154,10 @@ func (j *Job) unmatched(t *table.Table) criterion {
 	for _, r := range j.Pipeline.References {
 		condition := fmt.Sprintf("list_contains(string_split(s._unmatched, ', '), %s)", duck.Literal(r.Name))
 		if column := j.keyColumn(r, t); column.Name != "" {
+			// Only so does a bounded scope come to its end: it has fewer rows each time.
 			condition += fmt.Sprintf(" AND s.%s IN (SELECT %s FROM reference.%s)", duck.Quote(column.Name), duck.Quote(r.Key), duck.Quote(r.Name))
+		} else {
+			j.scope.Most = 0
 		}
 		conditions = append(conditions, "("+condition+")")
 	}
