@@ -117,6 +117,9 @@ func (j *Job) last(ctx context.Context, open bool) (Result, bool, error) {
 	if err != nil {
 		return Result{}, open, err
 	}
+	if done, ok := j.landed(t); ok && open {
+		return done, false, nil
+	}
 	if err := j.reach("locked"); err != nil {
 		return Result{}, open, err
 	}
