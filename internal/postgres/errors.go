@@ -21,6 +21,7 @@ const (
 	insufficientPrivilege = "42501"
 	lockNotAvailable      = "55P03"
 	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
 	invalidName           = "42602"
 	crossDatabase         = "0A000"
 	syntaxError           = "42601"

@@ -4,8 +4,8 @@
 //   - [Catalog]: where each Iceberg table's current metadata is, in the tables
 //     that every JDBC catalog shares;
 //   - [DB.TryLock]: one process at a time works on a table;
-//   - [DB.Prepare], [DB.Version], [DB.Load]: reference tables, with a version
-//     that rises in the order of commits.
+//   - [DB.Prepare], [DB.Version], [DB.Load], [DB.Changes]: reference tables, with
+//     a version that rises in the order of commits, and which rows have changed.
 //
 // # What its role needs
 //
@@ -15,11 +15,12 @@
 //     SELECT, INSERT, UPDATE on iceberg_tables and iceberg_namespace_properties
 //     where somebody else has made them;
 //   - for references: CREATE on the database, once, for the schema smelt; or
-//     USAGE on that schema and SELECT, INSERT, UPDATE on its tables where
+//     USAGE on that schema and SELECT, INSERT, UPDATE, DELETE on its tables where
 //     somebody else has made it;
 //   - for each reference table: USAGE on its schema, SELECT on its key and on
 //     the columns that are to be seen, and TRIGGER. Without TRIGGER the table is
-//     read at each poll to see whether it has changed.
+//     read at each poll to see whether it has changed, and a change counts as one
+//     to all of its rows.
 //
 // PostgreSQL 13 or newer. Locks belong to a session, so a pooler in between must pool sessions, not
 // transactions.

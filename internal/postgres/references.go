@@ -208,7 +208,7 @@ func (db *DB) raise(ctx context.Context, refs []smelt.Reference) ([]state, error
 			}
 			states[i].version, states[i].counted = version, s.now
 			if err := s.record(ctx, tx, version); err != nil {
-				return err
+				return notPrepared(err)
 			}
 		}
 		return nil
@@ -219,10 +219,11 @@ func (db *DB) raise(ctx context.Context, refs []smelt.Reference) ([]state, error
 func (s state) record(ctx context.Context, tx pgx.Tx, version int64) error {
 	_, err := tx.Exec(ctx, `
 WITH notified AS (SELECT pg_notify('smelt_reference', $1::text))
-INSERT INTO smelt.reference_tables (table_name, version, changed_at, changed_by, fingerprint)
-SELECT $1::text, $2, transaction_timestamp(), pg_current_xact_id(), $3 FROM notified
+INSERT INTO smelt.reference_tables (table_name, version, whole_version, changed_at, changed_by, fingerprint)
+SELECT $1::text, $2, $2, transaction_timestamp(), pg_current_xact_id(), $3 FROM notified
 ON CONFLICT (table_name) DO UPDATE
-SET version = EXCLUDED.version, changed_at = EXCLUDED.changed_at, changed_by = EXCLUDED.changed_by, fingerprint = EXCLUDED.fingerprint`,
+SET version = EXCLUDED.version, whole_version = EXCLUDED.whole_version,
+    changed_at = EXCLUDED.changed_at, changed_by = EXCLUDED.changed_by, fingerprint = EXCLUDED.fingerprint`,
 		s.name, version, s.now)
 	return err
 }
@@ -237,11 +238,8 @@ func readStates(ctx context.Context, q querier, refs []smelt.Reference) ([]state
 	for i, r := range relations {
 		s := state{relation: r}
 		err := q.QueryRow(ctx, `SELECT version, fingerprint FROM smelt.reference_tables WHERE table_name = $1`, r.name).Scan(&s.version, &s.counted)
-		if sqlState(err) == undefinedTable {
-			return nil, fmt.Errorf("the schema smelt, with the versions of reference tables, is not there; start the pipeline, which creates it: %w", err)
-		}
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return nil, err
+			return nil, notPrepared(err)
 		}
 		if s.now, err = r.fingerprint(ctx, q); err != nil {
 			return nil, fmt.Errorf("fingerprint of %s: %w", r.name, err)
@@ -249,6 +247,16 @@ func readStates(ctx context.Context, q querier, refs []smelt.Reference) ([]state
 		states[i] = s
 	}
 	return states, nil
+}
+
+// notPrepared says what to do when the schema smelt is not there, or is of an
+// earlier version of smelt.
+func notPrepared(err error) error {
+	switch sqlState(err) {
+	case undefinedTable, undefinedColumn:
+		return fmt.Errorf("the schema smelt, with the versions of reference tables, is not there or not up to date; start the pipeline, which sees to it: %w", err)
+	}
+	return err
 }
 
 func anyStale(states []state) bool {
