@@ -145,7 +145,7 @@ func (r *Refiner) download(ctx context.Context, objects []bronze.Ref, dir string
 // cannot be dropped now is replaced by the next step.
 func (r *Refiner) Clear(ctx context.Context) {
 	statements := []string{"TRUNCATE work.records"}
-	for _, name := range []string{"silver", "rejects", "unmatched", "filtered", "raws", "new", "known", "seen", "shared", "checked", "duplicates"} {
+	for _, name := range []string{"silver", "rejects", "unmatched", "filtered", "raws", "seen", "shared", "duplicates"} {
 		statements = append(statements, "DROP TABLE IF EXISTS work."+name)
 	}
 	if err := r.session.Exec(context.WithoutCancel(ctx), statements...); err != nil {
