@@ -95,8 +95,10 @@ func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, l
 // Changes returns the data files that commits after the snapshot from, up to
 // the snapshot to, have added and removed, sorted by key. Compaction (replace
 // snapshots) changes no rows and is left out; so is a file that was both added
-// and removed. It fails with ErrUnknown when from is no ancestor of to, when a
-// snapshot between them has expired, and when one has row-level deletes.
+// and removed. Of a snapshot that is no ancestor, since the table was rolled back
+// or those between have expired, it returns the files that only one of the two
+// has. It fails with ErrUnknown when from has expired, and when a snapshot
+// has row-level deletes.
 //
 // Since compaction is left out, a file may be returned as added that was
 // compacted into another since, and one as removed that compaction had made.
@@ -105,7 +107,7 @@ func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, l
 func (t *Table) Changes(ctx context.Context, from, to int64) (added, removed []File, err error) {
 	between, ok := ice.AncestorsBetween(to, from, t.ice.Metadata().SnapshotByID)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s from snapshot %d to %d: %w", t.name, from, to, ErrUnknown)
+		return t.difference(ctx, from, to)
 	}
 	net := map[string]int{}
 	files := map[string]File{}
@@ -134,6 +136,30 @@ func (t *Table) Changes(ctx context.Context, from, to int64) (added, removed []F
 		}
 	}
 	return added, removed, nil
+}
+
+// difference compares the files of two snapshots.
+func (t *Table) difference(ctx context.Context, from, to int64) (added, removed []File, err error) {
+	before, err := t.files(ctx, from)
+	if err == nil {
+		var after []File
+		if after, err = t.files(ctx, to); err == nil {
+			return without(after, before), without(before, after), nil
+		}
+	}
+	if errors.Is(err, smelt.ErrNotFound) || errors.Is(err, ErrRowDeletes) {
+		err = fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return nil, nil, fmt.Errorf("%s from snapshot %d to %d: %w", t.name, from, to, err)
+}
+
+// without gives the files that are not among others.
+func without(files, others []File) []File {
+	keys := map[string]bool{}
+	for _, f := range others {
+		keys[f.Key] = true
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(f File) bool { return keys[f.Key] })
 }
 
 // changed returns the entries by which snapshots added and removed files.
