@@ -32,6 +32,9 @@ type commands struct {
 	Status   statusCmd   `cmd:"" help:"Show each pipeline's stages, lag and trouble, with the commands that mend it."`
 	Verify   verifyCmd   `cmd:"" help:"Recount the whole lake: nothing lost, nothing twice, gold equals its SQL."`
 	Trace    traceCmd    `cmd:"" help:"Follow one record from bronze through silver or quarantine to gold."`
+	History  historyCmd  `cmd:"" help:"Show the snapshots of a table: when, by what, how many rows, and their tags."`
+	Tag      tagCmd      `cmd:"" help:"Give a snapshot of a table a name, by which it is kept."`
+	Rollback rollbackCmd `cmd:"" help:"Move a table back to a snapshot, a tag or a time; silver reads again what was rolled back."`
 	Check    checkCmd    `cmd:"" help:"Check the pipelines, offline."`
 	Test     testCmd     `cmd:"" help:"Run the pipelines' test.txtar."`
 	Connect  connectCmd  `cmd:"" help:"Print a configuration with which another engine reads this lake."`
