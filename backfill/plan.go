@@ -93,7 +93,11 @@ func (j *Job) scan(ctx context.Context, files []table.File) error {
 			continue
 		}
 		j.seen[f.Key] = true
-		if !j.chosen.may(f) {
+		may, err := j.chosen.may(ctx, f)
+		if err != nil {
+			return err
+		}
+		if !may {
 			continue
 		}
 		batch, bytes = append(batch, f), bytes+f.Bytes
@@ -140,7 +144,7 @@ func (j *Job) scanFiles(ctx context.Context, files []table.File) error {
 // still fail on a row.
 func (j *Job) userError(err error) error {
 	if j.scope.Where != "" && duck.Malformed(err) {
-		return fmt.Errorf("--where %q: %w: %w", j.scope.Where, ErrScope, err)
+		return scopeError{fmt.Errorf("--where %q: %w", j.scope.Where, err)}
 	}
 	return err
 }

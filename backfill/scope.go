@@ -49,12 +49,10 @@ func (s Scope) String() string {
 // criterion is a scope made ready to choose rows of silver, which a query calls s.
 type criterion struct {
 	condition string
-	may       func(table.File) bool // whether a file may have such rows
-	keys      int                   // keys of references that have changed; 0 when that is not what is asked
-	keyColumn string                // the first reference's column; "" when it is not in silver
+	may       func(context.Context, table.File) (bool, error) // whether a file may have such rows
+	keys      int                                             // keys of references that have changed; 0 when that is not what is asked
+	keyColumn string                                          // the first reference's column; "" when it is not in silver
 }
-
-func always(table.File) bool { return true }
 
 // criterion makes the scope ready. What it needs is put into the job's session.
 func (j *Job) criterion(ctx context.Context, t *table.Table) (criterion, error) {
@@ -64,7 +62,7 @@ func (j *Job) criterion(ctx context.Context, t *table.Table) (criterion, error) 
 	case j.scope.Unmatched:
 		return j.unmatched(t), nil
 	case j.scope.Quarantined:
-		return criterion{condition: "false", may: func(table.File) bool { return false }}, nil
+		return criterion{condition: "false", may: byBounds(func(table.File) bool { return false })}, nil
 	}
 	at := duck.Quote(j.Pipeline.Events.Time)
 	conditions := []string{"true"}
@@ -81,7 +79,16 @@ func (j *Job) criterion(ctx context.Context, t *table.Table) (criterion, error) 
 		lo, hi, known := f.Range(j.Pipeline.Events.Time)
 		return !known || (j.scope.From.IsZero() || !hi.Before(j.scope.From)) && (j.scope.To.IsZero() || lo.Before(j.scope.To))
 	}
-	return criterion{condition: strings.Join(conditions, " AND "), may: within}, nil
+	c := criterion{condition: strings.Join(conditions, " AND "), may: byBounds(within)}
+	if j.scope.Where != "" {
+		c.may = (&pruner{j.session, j.columns, c.condition}).may
+	}
+	return c, nil
+}
+
+// byBounds makes a test of a file of one that cannot fail.
+func byBounds(may func(table.File) bool) func(context.Context, table.File) (bool, error) {
+	return func(_ context.Context, f table.File) (bool, error) { return may(f), nil }
 }
 
 // changed chooses the rows whose reference row has changed since. Where silver
@@ -125,10 +132,10 @@ func (j *Job) changed(ctx context.Context, t *table.Table) (criterion, error) {
 		c.keys += len(change.Keys)
 	}
 	c.condition = strings.Join(conditions, " OR ")
-	c.may = func(f table.File) bool {
+	c.may = byBounds(func(f table.File) bool {
 		lo, _, known := f.IntRange("_reference_version")
 		return !known || lo < latest
-	}
+	})
 	return c, nil
 }
 
@@ -163,7 +170,7 @@ func (j *Job) unmatched(t *table.Table) criterion {
 	}
 	return criterion{
 		condition: "s._unmatched IS NOT NULL AND (" + strings.Join(append(conditions, "false"), " OR ") + ")",
-		may:       func(f table.File) bool { return !f.AllNull("_unmatched") },
+		may:       byBounds(func(f table.File) bool { return !f.AllNull("_unmatched") }),
 	}
 }
 

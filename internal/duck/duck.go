@@ -159,6 +159,27 @@ func (s *Session) Strings(ctx context.Context, query string, args ...any) ([]str
 	return out, wrap(query, rows.Err())
 }
 
+// Never says whether a query is known to give no row, by its plan alone: the
+// statistics of the tables that it reads, say, rule its conditions out. It does
+// not run the query.
+func (s *Session) Never(ctx context.Context, query string) (bool, error) {
+	rows, err := s.Query(ctx, "EXPLAIN "+query)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var key, plan string
+		if err := rows.Scan(&key, &plan); err != nil {
+			return false, wrap(query, err)
+		}
+		if strings.Contains(plan, "EMPTY_RESULT") {
+			return true, nil
+		}
+	}
+	return false, wrap(query, rows.Err())
+}
+
 // Describe gives the columns of a query's result, without running it.
 func (s *Session) Describe(ctx context.Context, query string) ([]smelt.Column, error) {
 	rows, err := s.Query(ctx, "SELECT column_name, column_type FROM (DESCRIBE "+query+")")

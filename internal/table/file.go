@@ -46,6 +46,47 @@ func (f File) AllNull(column string) bool {
 	return counted && nulls == f.Rows
 }
 
+// Bounds returns the smallest and the largest value of a column that the file may
+// hold, as bool, int32, int64, float32, float64, string or time.Time. When they
+// are not known, or of another type, ok is false.
+func (f File) Bounds(column string) (lo, hi any, ok bool) {
+	field, ok := f.schema.FindFieldByName(column)
+	if !ok {
+		return nil, nil, false
+	}
+	lo, okLo := boundValue(field.Type, f.data.LowerBoundValues()[field.ID])
+	hi, okHi := boundValue(field.Type, f.data.UpperBoundValues()[field.ID])
+	return lo, hi, okLo && okHi
+}
+
+func boundValue(typ iceberg.Type, data []byte) (any, bool) {
+	if data == nil {
+		return nil, false
+	}
+	if t, ok := boundTime(typ, data); ok {
+		return t, true
+	}
+	l, err := iceberg.LiteralFromBytes(typ, data)
+	if err != nil {
+		return nil, false
+	}
+	switch l := l.(type) {
+	case iceberg.BoolLiteral:
+		return bool(l), true
+	case iceberg.Int32Literal:
+		return int32(l), true
+	case iceberg.Int64Literal:
+		return int64(l), true
+	case iceberg.Float32Literal:
+		return float32(l), true
+	case iceberg.Float64Literal:
+		return float64(l), true
+	case iceberg.StringLiteral:
+		return string(l), true
+	}
+	return nil, false
+}
+
 func boundTime(typ iceberg.Type, data []byte) (time.Time, bool) {
 	switch typ.(type) {
 	case iceberg.TimestampType, iceberg.TimestampTzType, iceberg.DateType:

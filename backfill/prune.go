@@ -1,0 +1,51 @@
+package backfill
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"smelt"
+	"smelt/internal/duck"
+	"smelt/internal/table"
+)
+
+// pruner tells from a file's statistics whether a condition may hold for a row of
+// it. It asks DuckDB's own optimizer: of a table that has the file's smallest and
+// largest values as its rows, would a query with the condition give no row for
+// certain? What is not known of a column it keeps unknown. It never runs the query.
+type pruner struct {
+	session   *duck.Session
+	columns   []smelt.Column
+	condition string
+}
+
+// may is false when no row of the file can meet the condition.
+func (p *pruner) may(ctx context.Context, f table.File) (bool, error) {
+	var known []smelt.Column
+	var low, high, null []any
+	unknown := []string{"*"}
+	for _, c := range p.columns {
+		lo, hi, ok := f.Bounds(c.Name)
+		if !ok {
+			// Volatile, so that nothing can be inferred from it.
+			unknown = append(unknown, fmt.Sprintf("TRY_CAST(random()::VARCHAR AS %s) AS %s", c.Type, duck.Quote(c.Name)))
+			continue
+		}
+		known = append(known, c)
+		low, high = append(low, lo), append(high, hi)
+		null = append(null, nil)
+	}
+	if len(known) == 0 {
+		return true, nil
+	}
+	// Whether there are NULLs the bounds do not say.
+	if err := p.session.Load(ctx, "work", "bounds", known, duck.Rows([][]any{low, high, null})); err != nil {
+		return false, err
+	}
+	none, err := p.session.Never(ctx, fmt.Sprintf("SELECT 1 FROM (SELECT %s FROM work.bounds) AS s WHERE %s", strings.Join(unknown, ", "), p.condition))
+	if duck.Malformed(err) { // of a value that the condition has: the rows will tell
+		return true, nil
+	}
+	return !none, err
+}
