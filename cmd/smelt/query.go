@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	stdio "io"
 	"os"
@@ -18,6 +19,7 @@ type queryCmd struct {
 	Command []string `short:"c" sep:"none" placeholder:"SQL" help:"Run statements and leave; may be repeated."`
 	CSV     bool     `name:"csv" xor:"format" help:"Print results as CSV."`
 	JSON    bool     `name:"json" xor:"format" help:"Print each result as an array of JSON objects."`
+	At      string   `placeholder:"TIME|TAG|SNAPSHOT" help:"Show the lake as it was: at a time (2026-11-29 22:10:05 in UTC, 2026-11-29, 2h ago), at a tag, or at a table's snapshot."`
 }
 
 // Run runs the statements of -c or of standard input, and stops at the first
@@ -33,10 +35,13 @@ func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	defer lake.Close()
 	sh, err := shell.Open(ctx, shell.Config{
-		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), RecordMax: int(s.RecordMax),
+		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), RecordMax: int(s.RecordMax), At: c.At,
 		Pipelines: pipelines, Store: lake.Store, Tables: lake.Tables, References: lake.Database, Log: newLog(io.Err),
 		S3: shell.Remote{Endpoint: s.S3Endpoint, Region: s.S3Region, Bucket: s.S3Bucket, AccessKey: s.S3AccessKey, SecretKey: s.S3SecretKey},
 	})
+	if errors.Is(err, shell.ErrNoPast) {
+		return usageError{fmt.Errorf("--at: %w", err)}
+	}
 	if err != nil {
 		return err
 	}

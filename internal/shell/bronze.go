@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"smelt"
 	"smelt/bronze"
@@ -14,7 +15,8 @@ import (
 // chain is what the shell knows of a pipeline's bronze: a listing that grows.
 // The view reads the objects that a variable of DuckDB lists, never a glob.
 type chain struct {
-	last    map[int32]string // by partition: the key of the last object listed
+	last    map[int32]string       // by partition: the key of the last object listed
+	shown   map[int32]smelt.Object // by partition: the last object that the view reads
 	objects int
 	defined bool
 }
@@ -26,7 +28,7 @@ const listPage = 1000
 func (s *Shell) refreshBronze(ctx context.Context, p *smelt.Pipeline) error {
 	c := s.chains[p.Name]
 	if c == nil {
-		c = &chain{last: map[int32]string{}}
+		c = &chain{last: map[int32]string{}, shown: map[int32]smelt.Object{}}
 		s.chains[p.Name] = c
 	}
 	partitions, err := bronze.NewReader(s.cfg.Store, p.Name).Partitions(ctx)
@@ -71,18 +73,59 @@ func (s *Shell) extend(ctx context.Context, p *smelt.Pipeline, c *chain, partiti
 	if err := checkNames(objects); err != nil {
 		return false, err
 	}
+	listed := objects
+	if s.past != nil {
+		if objects, err = s.writtenBy(ctx, listed, until(s.past.bronze[p.Name])); err != nil {
+			return false, err
+		}
+	}
+	if len(objects) > 0 {
+		if err := s.read(ctx, p, objects); err != nil {
+			return false, err
+		}
+		c.objects += len(objects)
+		c.shown[partition] = objects[len(objects)-1]
+	}
+	c.last[partition] = listed[len(listed)-1].Key
+	return len(listed) == listPage, nil
+}
+
+// read has the view read objects beside those that it reads already.
+func (s *Shell) read(ctx context.Context, p *smelt.Pipeline, objects []smelt.Object) error {
 	paths, err := s.local.paths(ctx, objects, s.cfg.Tables.Path)
 	if err != nil {
-		return false, err
+		return err
 	}
 	v := variable(p)
-	err = s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = list_concat(getvariable('%s'), %s)", v, v, duck.List(paths)))
-	if err != nil {
-		return false, err
+	return s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = list_concat(getvariable('%s'), %s)", v, v, duck.List(paths)))
+}
+
+// writtenBy picks the objects that were in the lake by a time. Where a store tells
+// the time of an object to the second only, the object's metadata decides.
+func (s *Shell) writtenBy(ctx context.Context, listed []smelt.Object, by time.Time) (objects []smelt.Object, err error) {
+	for _, o := range listed {
+		written := o.Modified
+		if o.Modified.Nanosecond() == 0 && o.Modified.Equal(by.Truncate(time.Second)) {
+			m, err := s.stat(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			written = m.Written
+		}
+		if !written.After(by) {
+			objects = append(objects, o)
+		}
 	}
-	c.objects += len(objects)
-	c.last[partition] = objects[len(objects)-1].Key
-	return len(objects) == listPage, nil
+	return objects, nil
+}
+
+// stat reads an object's metadata.
+func (s *Shell) stat(ctx context.Context, o smelt.Object) (bronze.Meta, error) {
+	name, err := bronze.ParseName(o.Key)
+	if err != nil {
+		return bronze.Meta{}, smelt.Mark(smelt.ErrStore, err)
+	}
+	return bronze.NewReader(s.cfg.Store, name.Pipeline).Stat(ctx, bronze.Ref{Name: name, Key: o.Key, Size: o.Size})
 }
 
 // variable is the variable that lists a pipeline's objects.

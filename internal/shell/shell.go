@@ -1,5 +1,6 @@
 // Package shell is the query shell: a DuckDB of its own that shows the tables
-// of the lake as views, always of their newest snapshots. It stands at the end
+// of the lake as views, always of their newest snapshots, or of the lake as it
+// was at a time in the past. It stands at the end
 // of the line and reads bronze, silver, quarantine and gold straight from S3,
 // so it answers with the pipelines stopped as well. A statement in it cannot
 // change the lake.
@@ -28,6 +29,7 @@ type Config struct {
 	Extensions string // where DuckDB's extensions are, or are put
 	Memory     int64  // bytes that DuckDB may take
 	RecordMax  int    // bytes of the largest record that bronze embeds
+	At         string // a time, tag or snapshot: the lake is shown as it was then; "" for as it is
 	Pipelines  []*smelt.Pipeline
 	Store      smelt.Store
 	Tables     *table.Lake
@@ -46,7 +48,8 @@ type Shell struct {
 	guard   guard
 	main    *smelt.Pipeline // whose tables the views bronze, silver and gold show
 	defined map[string]string
-	absent  map[string]string // by a view's name: the table that is not there yet
+	absent  map[string]string // by a view's name: why there is none
+	past    *past             // nil: the newest snapshots are shown
 	chains  map[string]*chain
 	refs    map[string]int64 // version loaded, by pipeline
 	own     bool             // the user has views of their own, which may read any table
@@ -57,7 +60,8 @@ type Shell struct {
 const mainPipeline = "sensors"
 
 // Open starts a shell. It fetches DuckDB's extensions when they are missing, and
-// asks nothing of the lake.
+// asks nothing of the lake unless it is to show the past. It fails with ErrNoPast
+// when there is no such state.
 func Open(ctx context.Context, cfg Config) (*Shell, error) {
 	s := &Shell{
 		cfg: cfg, defined: map[string]string{}, absent: map[string]string{},
@@ -78,6 +82,11 @@ func (s *Shell) open(ctx context.Context) error {
 	for _, p := range s.cfg.Pipelines {
 		if s.main == nil || p.Name == mainPipeline {
 			s.main = p
+		}
+	}
+	if s.cfg.At != "" {
+		if err := s.remember(ctx, s.cfg.At); err != nil {
+			return err
 		}
 	}
 	s.duck, err = duck.Open(duck.Config{
@@ -135,8 +144,7 @@ func (s *Shell) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run runs a statement over the newest snapshots, and interrupts it when ctx
-// ends. With asJSON the result's cells are JSON. The result must be closed
+// Run runs a statement over the lake's state, and interrupts it when ctx ends. With asJSON the result's cells are JSON. The result must be closed
 // before the next statement.
 func (s *Shell) Run(ctx context.Context, statement Statement, asJSON bool) (*duck.Result, error) {
 	if err := s.guard.check(statement); err != nil {
@@ -175,13 +183,13 @@ func (s *Shell) explain(statement string, err, trouble error) error {
 		return err
 	}
 	lower := strings.ToLower(statement)
-	for view, name := range s.absent {
+	for view, why := range s.absent {
 		if !strings.Contains(lower, view) {
 			continue
 		}
 		last := view[strings.LastIndexByte(view, '.')+1:]
 		if strings.Contains(err.Error(), "name "+last+" does") || strings.Contains(err.Error(), `name "`+last+`" does`) {
-			return fmt.Errorf("%s has no data yet: the pipeline makes it when it runs (%w)", name, err)
+			return fmt.Errorf("%s (%w)", why, err)
 		}
 	}
 	return err

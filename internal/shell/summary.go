@@ -14,6 +14,7 @@ import (
 	"smelt/bronze"
 	"smelt/internal/audit"
 	"smelt/internal/duck"
+	"smelt/internal/table"
 )
 
 // greet prints what there is to query: the tables with their rows, how fresh
@@ -23,19 +24,25 @@ func (s *Shell) greet(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "DuckDB %s over %s: each statement sees the newest snapshots, and none can change them.\n\n",
-		strings.TrimPrefix(version[0], "v"), strings.TrimSuffix(s.cfg.Tables.Path(""), "/"))
+	what := "each statement sees the newest snapshots, and none can change them."
+	if s.past != nil {
+		what = "the lake as of " + s.past.String() + ". Reference tables are as they are now."
+	}
+	fmt.Fprintf(w, "DuckDB %s over %s: %s\n\n", strings.TrimPrefix(version[0], "v"), strings.TrimSuffix(s.cfg.Tables.Path(""), "/"), what)
 	if err := s.list(ctx, w); err != nil {
 		return err
 	}
 	if s.main == nil {
 		return nil
 	}
-	receipt, err := audit.Count(ctx, s.cfg.Store, s.cfg.Tables, s.main, time.Now())
-	if err != nil {
-		return err
+	if s.past == nil {
+		receipt, err := audit.Count(ctx, s.cfg.Store, s.cfg.Tables, s.main, time.Now())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\n%s: %s\n", s.main.Name, receipt)
 	}
-	fmt.Fprintf(w, "\n%s: %s\n\nTry\n", s.main.Name, receipt)
+	fmt.Fprintln(w, "\nTry")
 	for _, q := range s.examples() {
 		fmt.Fprintln(w, "  "+q)
 	}
@@ -68,19 +75,19 @@ func (s *Shell) list(ctx context.Context, w io.Writer) error {
 	if err := s.refresh(ctx, "", true); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range s.cfg.Pipelines {
 		records, err := s.records(ctx, p)
 		if err != nil {
 			return err
 		}
-		printTable(table, "bronze."+p.Name, s.bronzeAlias(p), counted(records, "record"))
+		printTable(out, "bronze."+p.Name, s.bronzeAlias(p), counted(records, "record"))
 		for _, t := range s.tables(p) {
 			rows, err := s.rows(ctx, t.name)
 			if err != nil {
 				return err
 			}
-			printTable(table, t.name, t.alias, rows)
+			printTable(out, t.name, t.alias, rows)
 		}
 	}
 	names, err := s.console.Strings(ctx, "SELECT table_name || ' ' || estimated_size FROM duckdb_tables() WHERE database_name = 'lake' AND schema_name = 'reference' ORDER BY 1")
@@ -90,9 +97,9 @@ func (s *Shell) list(ctx context.Context, w io.Writer) error {
 	for _, line := range names {
 		name, rows, _ := strings.Cut(line, " ")
 		n, _ := strconv.ParseInt(rows, 10, 64)
-		printTable(table, "reference."+name, "", counted(n, "row"))
+		printTable(out, "reference."+name, "", counted(n, "row"))
 	}
-	return table.Flush()
+	return out.Flush()
 }
 
 func printTable(w io.Writer, name, alias, rows string) {
@@ -102,8 +109,19 @@ func printTable(w io.Writer, name, alias, rows string) {
 	fmt.Fprintf(w, "  %s\t%s\t%s\n", name, rows, alias)
 }
 
-// records is how many records the ends of a pipeline's chains count.
+// records is how many records the ends of a pipeline's chains count, as far as
+// the view reads them.
 func (s *Shell) records(ctx context.Context, p *smelt.Pipeline) (n int64, err error) {
+	if s.past != nil {
+		for _, o := range s.chains[p.Name].shown {
+			m, err := s.stat(ctx, o)
+			if err != nil {
+				return 0, err
+			}
+			n += m.Chain.Count
+		}
+		return n, nil
+	}
 	r := bronze.NewReader(s.cfg.Store, p.Name)
 	partitions, err := r.Partitions(ctx)
 	if err != nil {
@@ -119,8 +137,18 @@ func (s *Shell) records(ctx context.Context, p *smelt.Pipeline) (n int64, err er
 	return n, nil
 }
 
-// rows says how many rows a table's newest snapshot has.
+// rows says how many rows a table has in the snapshot that is shown.
 func (s *Shell) rows(ctx context.Context, name string) (string, error) {
+	if s.past != nil {
+		switch then, ok := s.past.tables[name]; {
+		case !ok || then.none:
+			return "no data yet", nil
+		case then.err != nil:
+			return "expired", nil
+		default:
+			return total(then.snapshot), nil
+		}
+	}
 	t, err := s.cfg.Tables.Load(ctx, name)
 	if errors.Is(err, smelt.ErrNotFound) {
 		return "no data yet", nil
@@ -132,9 +160,14 @@ func (s *Shell) rows(ctx context.Context, name string) (string, error) {
 	if !ok {
 		return "no data yet", nil
 	}
-	n, err := strconv.ParseInt(current.Summary["total-records"], 10, 64)
+	return total(current), nil
+}
+
+// total is how many rows a snapshot says that it has. Another engine's need not.
+func total(snapshot table.Snapshot) string {
+	n, err := strconv.ParseInt(snapshot.Summary["total-records"], 10, 64)
 	if err != nil {
-		return "", nil // another engine's snapshot need not count
+		return ""
 	}
-	return counted(n, "row"), nil
+	return counted(n, "row")
 }

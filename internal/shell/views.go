@@ -65,33 +65,66 @@ func (s *Shell) tables(p *smelt.Pipeline) []icebergTable {
 	return out
 }
 
-// refreshTable defines the view of a table when its metadata has changed.
+// refreshTable defines the view of a table when its metadata has changed. Of a
+// table that cannot be shown it notes why.
 func (s *Shell) refreshTable(ctx context.Context, it icebergTable) error {
 	t, err := s.cfg.Tables.Load(ctx, it.name)
 	if errors.Is(err, smelt.ErrNotFound) {
-		s.absent[it.name] = it.name
-		if it.alias != "" {
-			s.absent[it.alias] = it.name
-		}
+		return s.lack(ctx, it, it.name+" has no data yet: the pipeline makes it when it runs")
+	}
+	if err != nil {
+		return err
+	}
+	if s.defined[it.name] == t.MetadataLocation() {
 		return nil
+	}
+	var body string
+	if s.past == nil {
+		body, err = it.body(t)
+	} else {
+		var why string
+		if body, why, err = it.pastBody(t, s.past); why != "" {
+			return s.lack(ctx, it, why)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	delete(s.absent, it.name)
 	delete(s.absent, it.alias)
-	if s.defined[it.name] == t.MetadataLocation() {
-		return nil
-	}
-	body, err := it.body(t)
-	if err != nil {
-		return err
-	}
 	if err := s.define(ctx, it.name, it.alias, body); err != nil {
 		return err
 	}
 	s.defined[it.name] = t.MetadataLocation()
 	return nil
+}
+
+// lack notes why a table has no view, and takes away the one that it had.
+func (s *Shell) lack(ctx context.Context, it icebergTable, why string) error {
+	s.absent[it.name] = why
+	if it.alias != "" {
+		s.absent[it.alias] = why
+	}
+	if s.defined[it.name] == "" {
+		return nil
+	}
+	delete(s.defined, it.name)
+	var drops []string
+	for _, view := range views(it.name, it.alias) {
+		drops = append(drops, "DROP VIEW IF EXISTS "+view)
+	}
+	return s.console.Exec(ctx, drops...)
+}
+
+// views are the names of a table's view, and of the one of the whole lake when
+// it has one.
+func views(name, alias string) []string {
+	schema, view, _ := strings.Cut(name, ".")
+	out := []string{fmt.Sprintf("%s.%s.%s", duck.ConsoleCatalog, schema, duck.Quote(view))}
+	if alias != "" {
+		out = append(out, fmt.Sprintf("%s.main.%s", duck.ConsoleCatalog, duck.Quote(alias)))
+	}
+	return out
 }
 
 // body is the SELECT over a table's newest snapshot. A table without one has
@@ -105,15 +138,18 @@ func (it icebergTable) body(t *table.Table) (string, error) {
 		return "SELECT * FROM " + from, nil
 	}
 	l, _, _, err := ledger.Read[ledger.Gold](t)
-	if err != nil {
-		return "", err
-	}
+	return it.final(from, l), err
+}
+
+// final is the SELECT over gold, with the column that says whether the watermark
+// has passed a row's window.
+func (it icebergTable) final(from string, l ledger.Gold) string {
 	final := "false"
 	if !l.Watermark.IsZero() {
 		final = fmt.Sprintf("%s::TIMESTAMPTZ + to_microseconds(%d) <= TIMESTAMPTZ %s", duck.Quote(it.model.Column),
 			it.model.Window.Microseconds(), duck.Literal(l.Watermark.UTC().Format("2006-01-02 15:04:05.999999+00")))
 	}
-	return fmt.Sprintf("SELECT *, coalesce(%s, false) AS _final FROM %s", final, from), nil
+	return fmt.Sprintf("SELECT *, coalesce(%s, false) AS _final FROM %s", final, from)
 }
 
 // empty is a query of no rows with columns.
@@ -128,10 +164,9 @@ func empty(columns []smelt.Column) string {
 // define makes the view of a table, and the one of the whole lake when it has
 // one. Both get the body: a view over a view would not take new columns.
 func (s *Shell) define(ctx context.Context, name, alias, body string) error {
-	schema, view, _ := strings.Cut(name, ".")
-	statements := []string{fmt.Sprintf("CREATE OR REPLACE VIEW %s.%s.%s AS %s", duck.ConsoleCatalog, schema, duck.Quote(view), body)}
-	if alias != "" {
-		statements = append(statements, fmt.Sprintf("CREATE OR REPLACE VIEW %s.main.%s AS %s", duck.ConsoleCatalog, duck.Quote(alias), body))
+	var statements []string
+	for _, view := range views(name, alias) {
+		statements = append(statements, "CREATE OR REPLACE VIEW "+view+" AS "+body)
 	}
 	if err := s.console.Exec(ctx, statements...); err != nil {
 		if ctx.Err() != nil {
