@@ -149,7 +149,7 @@ func (j *Job) choose(ctx context.Context, t *table.Table) error {
 			return err
 		}
 		if fault != "" {
-			return fmt.Errorf("--where %q: %s: %w", j.scope.Where, fault, ErrScope)
+			return scopeError{fmt.Errorf("--where %q: %s", j.scope.Where, fault)}
 		}
 	}
 	c, err := j.criterion(ctx, t)
@@ -163,12 +163,23 @@ func (j *Job) choose(ctx context.Context, t *table.Table) error {
 // ErrScope is a scope that is none: what it says is wrong.
 var ErrScope = errors.New("bad scope")
 
+// scopeError is an ErrScope that says what is wrong, and nothing else.
+type scopeError struct{ error }
+
+func (scopeError) Is(target error) bool { return target == ErrScope }
+func (e scopeError) Unwrap() error      { return e.error }
+
 // Progress is how far a run has got.
 type Progress struct {
 	Doing   string // what the run is at
 	Records int64  // replayed so far
 	Total   int64  // to be replayed, as far as is known; 0: there is nothing to count
 	Waiting bool   // for another process
+}
+
+// tell tells how far the run has got, with the records of the piece at hand.
+func (j *Job) tell(doing string, more int64) {
+	j.progress(Progress{Doing: doing, Records: j.counts().Replayed + more, Total: j.total})
 }
 
 // rejectColumns are those of a reject.

@@ -107,17 +107,22 @@ func (j *Job) holding(ctx context.Context, refs []bronze.Ref, lineages string) (
 	return out, found.Err()
 }
 
-// A chunk of bronze is read at a time: as much as a step of the stage takes.
-const chunkBytes = 32 << 20
+// A chunk of bronze is read at a time: so much that reading it outweighs what
+// each one costs, and so little that it shows how far a run has got.
+const (
+	chunkBytes   = 8 << 20
+	chunkObjects = 100
+)
 
 // chunks cuts objects, in their order, into parts.
 func chunks(refs []bronze.Ref) (out [][]bronze.Ref) {
 	var size int64
 	for _, r := range refs {
-		if len(out) == 0 || size+r.Size > chunkBytes {
-			out, size = append(out, nil), 0
+		last := len(out) - 1
+		if last < 0 || size+r.Size > chunkBytes || len(out[last]) == chunkObjects {
+			out, size, last = append(out, nil), 0, last+1
 		}
-		out[len(out)-1] = append(out[len(out)-1], r)
+		out[last] = append(out[last], r)
 		size += r.Size
 	}
 	return out

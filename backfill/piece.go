@@ -125,12 +125,14 @@ func (j *Job) rebuildPiece(ctx context.Context, t *table.Table, numbers []int) e
 		return err
 	}
 	defer release()
+	j.tell("comparing", p.Replayed)
 	if err := j.compare(ctx, p, paths); err != nil {
 		return err
 	}
 	if err := j.settle(ctx, t, p); err != nil {
 		return err
 	}
+	j.tell("writing", p.Replayed)
 	if err := j.write(ctx, t, p, paths, dir); err != nil {
 		return err
 	}
@@ -185,8 +187,7 @@ func (j *Job) replayChunk(ctx context.Context, p *piece, refs []bronze.Ref, dir 
 	if err := j.session.Row(ctx, "SELECT count(*) FROM work.times", &n); err != nil {
 		return err
 	}
-	done := j.counts().Replayed
-	j.progress(Progress{Doing: "replaying", Records: done + n, Total: j.total})
+	j.tell("replaying", n)
 	p.Replayed = n
 	for _, r := range refs {
 		p.Objects++

@@ -28,6 +28,7 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	if err != nil {
 		return Result{}, open, err
 	}
+	j.tell("publishing", 0)
 	if err := j.audit(ctx); err != nil {
 		return Result{}, open, err
 	}
