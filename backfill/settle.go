@@ -91,8 +91,12 @@ func (j *Job) enteredColumns() string {
 }
 
 // twins replays the duplicates of rows that silver has no more, until there are
-// none left: the first of them takes the row's place.
+// none left: the first of them takes the row's place. It looks for those of every
+// such row, since the stage may have found more of them meanwhile.
 func (j *Job) twins(ctx context.Context, t *table.Table) error {
+	if err := j.session.Exec(ctx, "UPDATE work.departed SET called = false"); err != nil {
+		return err
+	}
 	for len(j.Pipeline.Silver.Unique) > 0 {
 		err := j.session.Exec(ctx,
 			"CREATE OR REPLACE TABLE work.called AS SELECT DISTINCT _partition_id || ':' || _partition_offset AS twin FROM work.departed WHERE NOT called",
@@ -129,6 +133,9 @@ func (j *Job) twins(ctx context.Context, t *table.Table) error {
 func (j *Job) readTwins(ctx context.Context, files []table.File, condition string) error {
 	if len(files) == 0 {
 		return nil
+	}
+	for _, f := range files {
+		j.quarantined[f.Key] = true
 	}
 	paths, release, err := j.Area.Fetch(ctx, files)
 	if err != nil {
