@@ -23,6 +23,11 @@ type Probe struct {
 	Describe func(context.Context, *smelt.Pipeline) (smelt.Description, error) // of the source
 	Live     func(context.Context) error                                       // nil when smelt run answers
 
+	// CountStale counts the rows of silver that were enriched with older versions of
+	// references, those without any left out; nil: it is not looked for.
+	CountStale func(context.Context, *smelt.Pipeline, *table.Table) ([]Stale, error)
+	Heals      bool // smelt run heals by itself the rows that found no reference row
+
 	Restore string // the command that brings services back that do not answer; "" when only a person can
 }
 
@@ -38,6 +43,8 @@ type Status struct {
 	Blame        string           `json:"blame"`         // the stage whose oldest waiting record is the oldest; empty when nothing waits
 	Quarantined  map[string]int64 `json:"quarantined"`   // by reason
 	Unmatched    *int64           `json:"unmatched"`     // silver rows that found no reference row
+	Stale        []Stale          `json:"stale"`         // silver rows that are older than a change of their reference row, by reference
+	LastBackfill *Backfill        `json:"last_backfill"` // null: none is among silver's snapshots
 	Trouble      []Trouble        `json:"trouble"`       // most important first
 
 	errs []error
@@ -99,6 +106,7 @@ type gathering struct {
 	endsErr   error
 	source    smelt.Description
 	sourceErr error
+	staleErr  error
 }
 
 // Gather looks at a pipeline: a few requests to each of the services.
@@ -121,6 +129,8 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 	}
 	if g.tablesErr == nil {
 		g.counts(ctx)
+		g.lastBackfill()
+		g.stale(ctx)
 	}
 	g.blame()
 	g.trouble()

@@ -80,7 +80,10 @@ func TestStatus(t *testing.T) {
 func TestStatusKeys(t *testing.T) {
 	t.Parallel()
 	w := healthy(t)
-	s := audit.Gather(t.Context(), w.probe(true), w.pipeline, time.Now())
+	w.backfilled(t, "--all")
+	probe := w.probe(true)
+	probe.CountStale = found(audit.Stale{Reference: "places", Rows: 2, Exact: true})
+	s := audit.Gather(t.Context(), probe, w.pipeline, time.Now())
 	got, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +94,16 @@ func TestStatusKeys(t *testing.T) {
 		FreshSeconds *float64         `json:"fresh_seconds"`
 		Blame        *string          `json:"blame"`
 		Quarantined  map[string]int64 `json:"quarantined"`
-		Stages       []struct {
+		Stale        []struct {
+			Reference       *string
+			Rows, Unmatched *int64
+			Exact           *bool
+		} `json:"stale"`
+		LastBackfill struct {
+			Snapshot  *int64
+			At, Scope *string
+		} `json:"last_backfill"`
+		Stages []struct {
 			Table      string
 			LagRecords *int64   `json:"lag_records"`
 			LagSeconds *float64 `json:"lag_seconds"`
@@ -102,8 +114,11 @@ func TestStatusKeys(t *testing.T) {
 	if err := json.Unmarshal(got, &keys); err != nil {
 		t.Fatal(err)
 	}
-	if keys.Pipeline == nil || !*keys.Running || keys.FreshSeconds == nil || *keys.Blame != "" || keys.Quarantined["not json"] != 2 || len(keys.Stages) != 3 || len(keys.Trouble) != 2 {
+	if keys.Pipeline == nil || !*keys.Running || keys.FreshSeconds == nil || *keys.Blame != "" || keys.Quarantined["not json"] != 2 || len(keys.Stages) != 3 || len(keys.Trouble) != 3 {
 		t.Fatalf("got %s", got)
+	}
+	if s, l := keys.Stale, keys.LastBackfill; len(s) != 1 || *s[0].Reference != "places" || *s[0].Rows != 2 || *s[0].Unmatched != 0 || !*s[0].Exact || l.Snapshot == nil || l.At == nil || *l.Scope != "--all" {
+		t.Errorf("got %s", got)
 	}
 	for _, stage := range keys.Stages {
 		if stage.LagRecords == nil || *stage.LagRecords != 0 || stage.LagSeconds == nil || *stage.LagSeconds != 0 || stage.Newest == nil {

@@ -31,7 +31,15 @@ func (s *Status) Text(colours bool) string {
 		fmt.Fprintf(&b, "  quarantined: %s\n", byReason(s.Quarantined))
 	}
 	if s.Unmatched != nil && *s.Unmatched > 0 {
-		fmt.Fprintf(&b, "  unmatched: %s\n", count(*s.Unmatched, "row"))
+		fmt.Fprintf(&b, "  unmatched: %s\n", grouped(*s.Unmatched, "row"))
+	}
+	for _, r := range s.Stale {
+		if r.Rows > 0 {
+			fmt.Fprintf(&b, "  stale by %s: %s\n", r.Reference, strings.ToLower(r.rows()))
+		}
+	}
+	if l := s.LastBackfill; l != nil {
+		fmt.Fprintf(&b, "  last backfill: %s, %s\n", l.At.UTC().Format(time.DateTime), l.Scope)
 	}
 	if s.Receipt != nil {
 		fmt.Fprintf(&b, "  %s\n", s.Receipt)

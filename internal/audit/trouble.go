@@ -108,8 +108,9 @@ func (g *gathering) tableTrouble() {
 	}
 	if n := g.tables.silverLedger.Unmatched; n > 0 {
 		g.say(query("SELECT _unmatched, count(*) FROM silver."+name+" WHERE _unmatched IS NOT NULL GROUP BY ALL"),
-			"%s of silver.%s found no reference row.", count(n, "row"), name)
+			"%s of silver.%s found no reference row.", grouped(n, "row"), name)
 	}
+	g.staleTrouble()
 }
 
 // recentRejects counts what silver has rejected lately, by reason.
