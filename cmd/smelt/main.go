@@ -31,6 +31,7 @@ type commands struct {
 	Query    queryCmd    `cmd:"" help:"Open a DuckDB shell over the lake, or run statements."`
 	Status   statusCmd   `cmd:"" help:"Show each pipeline's stages, lag and trouble, with the commands that mend it."`
 	Verify   verifyCmd   `cmd:"" help:"Recount the whole lake: nothing lost, nothing twice, gold equals its SQL."`
+	Backfill backfillCmd `cmd:"" help:"Replay records from bronze, and publish what comes out differently, while the stream runs."`
 	Trace    traceCmd    `cmd:"" help:"Follow one record from bronze through silver or quarantine to gold."`
 	History  historyCmd  `cmd:"" help:"Show the snapshots of a table: when, by what, how many rows, and their tags."`
 	Tag      tagCmd      `cmd:"" help:"Give a snapshot of a table a name, by which it is kept."`
@@ -42,6 +43,7 @@ type commands struct {
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 
 	Extensions extensionsCmd `cmd:"" hidden:"" help:"Fetch the DuckDB extensions that the shell needs."`
+	Locate     locateCmd     `cmd:"" hidden:"" help:"Write a sensor's place into the demo's reference table."`
 	Bench      benchCmd      `cmd:"" hidden:"" help:"Measure; see scripts/bench.sh."`
 }
 

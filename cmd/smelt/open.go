@@ -9,6 +9,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 
 	"smelt"
 	"smelt/bronze"
@@ -114,14 +117,29 @@ func (s *settings) openDuck(name string) (*duck.DB, error) {
 // tempDir is a command's folder for files on their way.
 func (s *settings) tempDir(name string) string { return filepath.Join(s.Home, "tmp", name) }
 
+// cacheDir is a command's folder for local copies of data files.
+func (s *settings) cacheDir(name string) string { return filepath.Join(s.Home, "cache", name) }
+
+// scratch names the folders of this process, for a command of which several may
+// run at a time. It removes those that killed ones have left; done removes them.
+func (s *settings) scratch(command string) (name string, done func() error) {
+	for _, parent := range []string{s.tempDir(""), s.cacheDir("")} {
+		left, _ := filepath.Glob(filepath.Join(parent, command+"-*")) // its only error is a bad pattern
+		for _, dir := range left {
+			pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), command+"-"))
+			if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+				_ = os.RemoveAll(dir) // the next one tries again
+			}
+		}
+	}
+	name = fmt.Sprintf("%s-%d", command, os.Getpid())
+	return name, func() error { return errors.Join(os.RemoveAll(s.tempDir(name)), os.RemoveAll(s.cacheDir(name))) }
+}
+
 // parts are what the lines of all pipelines share. Local copies of data files
 // are in a folder of the command's own: no two processes may share one.
 func (s *settings) parts(l *lake, db *duck.DB, name string, log *slog.Logger) (line.Parts, error) {
-	cluster, err := s.cluster()
-	if err != nil {
-		return line.Parts{}, err
-	}
-	cache, err := store.NewCache(l.Store, filepath.Join(s.Home, "cache", name), int64(s.Cache))
+	cache, err := store.NewCache(l.Store, s.cacheDir(name), int64(s.Cache))
 	if err != nil {
 		return line.Parts{}, err
 	}
@@ -135,6 +153,10 @@ func (s *settings) parts(l *lake, db *duck.DB, name string, log *slog.Logger) (l
 		Codec:      bronze.Codec(s.Codec),
 		ListEvery:  silver.DefaultListEvery,
 		Source: func(ctx context.Context, p *smelt.Pipeline, resume smelt.Resume) (smelt.Source, error) {
+			cluster, err := s.cluster() // what needs no source may do without
+			if err != nil {
+				return nil, err
+			}
 			return ingest.OpenKafka(ctx, ingest.KafkaConfig{
 				Cluster: cluster, Topic: p.Topic, Group: group(p.Name), Resume: resume, Log: log,
 			})

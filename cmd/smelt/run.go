@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/backfill"
 	"smelt/ingest"
 	"smelt/internal/line"
 	"smelt/internal/telemetry"
@@ -65,11 +66,11 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	log.Info("running", "pipelines", len(lines), "http", server.Address())
-	return s.drive(ctx, lines, parts, lake, metrics)
+	return s.drive(ctx, lines, parts, metrics)
 }
 
 // drive runs the lines, and what watches them, until ctx ends.
-func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, lake *lake, metrics *telemetry.Metrics) error {
+func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, metrics *telemetry.Metrics) error {
 	all := stages(lines)
 	tally := newTally()
 	all.Log = parts.Log
@@ -80,14 +81,17 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	var pipelines []*smelt.Pipeline
 	for _, l := range lines {
 		all.Keep = append(all.Keep, line.NewKeeper(l.Pipeline, parts))
+		if s.Heal {
+			all.Mend = append(all.Mend, backfill.NewHealer(line.SilverConfig(l.Pipeline, parts)))
+		}
 		pipelines = append(pipelines, l.Pipeline)
 	}
-	for _, s := range slices.Concat(all.Ingest, all.Refine, all.Refresh) {
+	for _, s := range slices.Concat(all.Ingest, all.Refine, all.Refresh, all.Mend) {
 		metrics.Expect(s.Name())
 	}
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
-	watchers.Go(func() { s.gauge(ctx, lake, pipelines, metrics) })
+	watchers.Go(func() { s.gauge(ctx, parts, pipelines, metrics) })
 	watchers.Go(func() { tally.log(ctx, parts.Log) })
 	return smelt.Run(ctx, all)
 }

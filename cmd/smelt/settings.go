@@ -43,6 +43,8 @@ type settings struct {
 	RecordMax bytes  `group:"Settings" setting:"SMELT_RECORD_MAX" default:"8MiB" placeholder:"SIZE" help:"Larger records are quarantined by reference."`
 	Codec     string `group:"Settings" setting:"SMELT_CODEC" default:"zstd" enum:"zstd,gzip" help:"Compression of bronze: zstd or gzip."`
 
+	Heal bool `group:"Settings" setting:"SMELT_HEAL" default:"true" negatable:"" help:"Re-enrich events whose reference row came later."`
+
 	StackKafkaPort    int `group:"Settings" name:"kafka-port" setting:"SMELT_KAFKA_PORT" default:"9092" placeholder:"PORT" help:"Port of the embedded Kafka."`
 	StackS3Port       int `group:"Settings" name:"s3-port" setting:"SMELT_S3_PORT" default:"9000" placeholder:"PORT" help:"Port of the embedded S3."`
 	StackConsolePort  int `group:"Settings" name:"console-port" setting:"SMELT_CONSOLE_PORT" default:"9001" placeholder:"PORT" help:"Port of the embedded S3's web console."`
