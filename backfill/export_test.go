@@ -1,0 +1,5 @@
+package backfill
+
+// SetReach has a job call reach at each of its named steps; an error from it ends
+// the run there.
+func (j *Job) SetReach(reach func(step string) error) { j.reach = reach }
