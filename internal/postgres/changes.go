@@ -55,7 +55,8 @@ func (r relation) changes(ctx context.Context, tx pgx.Tx, since int64) (smelt.Re
 	if whole := max(l.since, l.whole); whole > since {
 		changes.Whole = whole
 	}
-	return changes, r.readKeys(ctx, tx, &changes, since, l.version)
+	err = r.readKeys(ctx, tx, &changes, since, l.version)
+	return changes, err
 }
 
 // readKeys takes in the keys that have changed since all rows may have. Too many
