@@ -6,18 +6,23 @@ import (
 
 	"smelt"
 	"smelt/internal/audit"
+	"smelt/internal/line"
 	"smelt/internal/telemetry"
+	"smelt/silver"
 )
 
 // gaugeEvery is how often the tables' state is read for the metrics: a few
-// requests each time.
+// requests each time. After a reference has changed, files of silver are read once.
 const gaugeEvery = 10 * time.Second
 
 // gauge keeps the metrics' gauges up to date until ctx ends.
-func (s *settings) gauge(ctx context.Context, l *lake, pipelines []*smelt.Pipeline, metrics *telemetry.Metrics) {
+func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*smelt.Pipeline, metrics *telemetry.Metrics) {
 	probe := audit.Probe{
-		Store: l.Store, Lake: l.Tables, Describe: s.describe,
+		Store: parts.Area.Store, Lake: parts.Area.Lake, Describe: s.describe,
 		Live: func(context.Context) error { return nil },
+		CountStale: newCounter(pipelines, parts.References, func(p *smelt.Pipeline) (silver.Config, error) {
+			return line.SilverConfig(p, parts), nil
+		}),
 	}
 	for {
 		for _, p := range pipelines {
@@ -28,11 +33,26 @@ func (s *settings) gauge(ctx context.Context, l *lake, pipelines []*smelt.Pipeli
 			if status.Unmatched != nil {
 				metrics.Quality(p.Name, status.Quarantined, *status.Unmatched)
 			}
+			if status.Stale != nil {
+				metrics.Stale(p.Name, staleRows(p, status.Stale))
+			}
 		}
 		if !pause(ctx, gaugeEvery) {
 			return
 		}
 	}
+}
+
+// staleRows are the stale rows of each of a pipeline's references.
+func staleRows(p *smelt.Pipeline, stale []audit.Stale) map[string]int64 {
+	rows := map[string]int64{}
+	for _, r := range p.References {
+		rows[r.Name] = 0
+	}
+	for _, s := range stale {
+		rows[s.Reference] = s.Rows
+	}
+	return rows
 }
 
 // layer is what is known of a table.

@@ -38,7 +38,7 @@ const (
 )
 
 // Run shows the status of the pipelines, once or again and again.
-func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) error {
+func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) (err error) {
 	pipelines, err := s.named(c.Pipeline)
 	if err != nil {
 		return err
@@ -47,18 +47,20 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err != nil {
 		return err
 	}
-	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live}
+	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Heals: s.Heal}
 	if s.embedded() {
 		probe.Restore = "./scripts/start.sh"
 	}
 	for {
 		if probe.Lake == nil {
 			open, cancel := context.WithTimeout(ctx, openTimeout)
-			lake, err := s.openLake(open)
+			lake, failed := s.openLake(open)
 			cancel()
-			if probe.LakeError = err; err == nil {
+			if probe.LakeError = failed; failed == nil {
 				defer lake.Close() // at most once: from then on there is a lake
-				probe.Lake = lake.Tables
+				reader := &silverReader{settings: s, lake: lake, log: io.Err}
+				defer func() { err = errors.Join(err, reader.Close()) }()
+				probe.Lake, probe.CountStale = lake.Tables, newCounter(pipelines, lake.Database, reader.open)
 			}
 		}
 		err := c.show(ctx, probe, pipelines, io)

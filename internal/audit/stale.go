@@ -22,6 +22,15 @@ type Backfill struct {
 	Scope    string    `json:"scope"` // as the flags of the command; "unmatched" when smelt run did it by itself
 }
 
+// String writes the backfill as a line has it.
+func (b *Backfill) String() string {
+	scope := b.Scope
+	if scope == "unmatched" {
+		scope = "by itself, of rows that found their reference"
+	}
+	return b.At.UTC().Format(time.DateTime) + ", " + scope
+}
+
 // summaryScope is where a backfill's snapshot says what was replayed.
 const summaryScope = "smelt.backfill-scope"
 

@@ -38,8 +38,8 @@ func (s *Status) Text(colours bool) string {
 			fmt.Fprintf(&b, "  stale by %s: %s\n", r.Reference, strings.ToLower(r.rows()))
 		}
 	}
-	if l := s.LastBackfill; l != nil {
-		fmt.Fprintf(&b, "  last backfill: %s, %s\n", l.At.UTC().Format(time.DateTime), l.Scope)
+	if s.LastBackfill != nil {
+		fmt.Fprintf(&b, "  last backfill: %s\n", s.LastBackfill)
 	}
 	if s.Receipt != nil {
 		fmt.Fprintf(&b, "  %s\n", s.Receipt)

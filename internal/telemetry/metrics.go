@@ -30,6 +30,7 @@ type Metrics struct {
 	newest    *prometheus.GaugeVec
 	rejected  *prometheus.GaugeVec
 	unmatched *prometheus.GaugeVec
+	stale     *prometheus.GaugeVec
 
 	mu     sync.Mutex
 	stages map[string]error // the outcome of each stage's last step
@@ -58,6 +59,7 @@ func New() *Metrics {
 	m.newest = gauge("newest_event_timestamp_seconds", "Event time of the newest event in the table, in seconds since 1970.", "table")
 	m.rejected = gauge("quarantined_records", "Records that were quarantined, by reason.", "pipeline", "reason")
 	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.", "pipeline")
+	m.stale = gauge("stale_rows", "Rows that were enriched with an older version of a reference than its row has now; of a large table the most that there can be.", "pipeline", "reference")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -128,4 +130,12 @@ func (m *Metrics) Quality(pipeline string, quarantined map[string]int64, unmatch
 		m.rejected.WithLabelValues(pipeline, reason).Set(float64(n))
 	}
 	m.unmatched.WithLabelValues(pipeline).Set(float64(unmatched))
+}
+
+// Stale sets the gauges of rows that were enriched with older versions of a
+// pipeline's references, by reference.
+func (m *Metrics) Stale(pipeline string, rows map[string]int64) {
+	for reference, n := range rows {
+		m.stale.WithLabelValues(pipeline, reference).Set(float64(n))
+	}
 }

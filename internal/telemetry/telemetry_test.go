@@ -73,6 +73,7 @@ func TestMetrics(t *testing.T) {
 	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700}, time.Second, nil)
 	m.Layer("silver.sensors", telemetry.Layer{Known: true, Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0)})
 	m.Quality("sensors", map[string]int64{"missing": 2}, 1)
+	m.Stale("sensors", map[string]int64{"locations": 3412, "units": 0})
 	_, body := get(t, serve(t, m)+"/metrics")
 	for _, want := range []string{
 		`smelt_records_total{table="silver.sensors"} 3`,
@@ -86,6 +87,8 @@ func TestMetrics(t *testing.T) {
 		`smelt_newest_event_timestamp_seconds{table="silver.sensors"} 1.795953601e+09`,
 		`smelt_quarantined_records{pipeline="sensors",reason="missing"} 2`,
 		`smelt_unmatched_rows{pipeline="sensors"} 1`,
+		`smelt_stale_rows{pipeline="sensors",reference="locations"} 3412`,
+		`smelt_stale_rows{pipeline="sensors",reference="units"} 0`,
 		`smelt_step_duration_seconds_count{table="silver.sensors"} 1`,
 	} {
 		if !strings.Contains(body, want+"\n") {
