@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures smelt on a stack of its own.
 #   scripts/bench.sh drain [N]   N readings (2,000,000) wait in Kafka, in 4 partitions, until they are in gold
+#   scripts/bench.sh backfill [N]   N readings (1,000,000) of history are corrected under a stream of 1,000 a second
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$root/scripts/demo.sh"
@@ -35,8 +36,29 @@ drain() {
 	"$root/bin/smelt" bench drain --stepwise 2>"$SMELT_HOME/drain.log" || { tail -n 3 "$SMELT_HOME/drain.log" >&2; exit 1; }
 }
 
+# alive says whether the pipeline answers.
+alive() { "$root/bin/smelt" status --json 2>/dev/null | grep -q '"running":true'; }
+
+backfill() {
+	local n=${1:-1000000} live
+	case $n in '' | *[!0-9]*) usage ;; esac
+	echo "-- $n readings of the last 3 days, then 1,000 a second; hel-001 was in the wrong city all the time"
+	stack
+	"$root/bin/smelt" bench fill "$n" --span 72h
+	"$root/bin/smelt" bench drain 2>"$SMELT_HOME/drain.log" || { tail -n 3 "$SMELT_HOME/drain.log" >&2; exit 1; }
+	"$root/bin/smelt" run 2>"$SMELT_HOME/run.log" &
+	"$root/bin/smelt" generate --rate 1000 2>"$SMELT_HOME/generate.log" &
+	live=$!
+	await alive || { tail -n 3 "$SMELT_HOME/run.log" >&2; exit 1; }
+	"$root/bin/smelt" bench backfill 2>"$SMELT_HOME/backfill.log" || { tail -n 3 "$SMELT_HOME/backfill.log" >&2; exit 1; }
+	kill "$live"
+	wait "$live" || true
+	"$root/bin/smelt" verify
+}
+
 build
 case ${1:-} in
 drain) drain "${2:-}" ;;
+backfill) backfill "${2:-}" ;;
 *) usage ;;
 esac

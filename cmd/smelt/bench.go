@@ -23,18 +23,20 @@ import (
 type benchCmd struct {
 	Fill  benchFillCmd  `cmd:"" help:"Send readings, as fast as the broker takes them."`
 	Drain benchDrainCmd `cmd:"" help:"Take what waits in Kafka to gold, and measure."`
+
+	Backfill benchBackfillCmd `cmd:"" help:"Correct history under a live stream, and measure."`
 }
 
-// benchFillCmd sends readings that are spread over some hours.
+// benchFillCmd sends readings that are spread over some time up to now.
 type benchFillCmd struct {
-	Count int64 `arg:"" help:"Readings."`
+	Count int64         `arg:"" help:"Readings."`
+	Span  time.Duration `default:"6h" help:"Of event time."`
 }
 
 // benchTopic is the topic of the pipeline that is measured.
 const (
 	benchTopic      = "sensor.readings"
 	benchPartitions = 4
-	benchSpan       = 6 * time.Hour // of event time
 )
 
 // Run makes the topic and fills it.
@@ -58,9 +60,9 @@ func (c *benchFillCmd) Run(ctx context.Context, s *settings, io *streams) error 
 func (c *benchFillCmd) write(w stdio.Writer) error {
 	lines := bufio.NewWriterSize(w, 1<<20)
 	readings := ingest.NewReadings(1, ingest.DefaultMess)
-	begin := time.Now().Add(-benchSpan)
+	begin := time.Now().Add(-c.Span)
 	for i := range c.Count - 1 {
-		_, value := readings.Next(begin.Add(benchSpan / time.Duration(c.Count) * time.Duration(i)))
+		_, value := readings.Next(begin.Add(c.Span / time.Duration(c.Count) * time.Duration(i)))
 		lines.Write(value)
 		if err := lines.WriteByte('\n'); err != nil {
 			return err

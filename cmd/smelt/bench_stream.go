@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"smelt"
+	"smelt/internal/audit"
+	"smelt/internal/table"
+	"smelt/silver"
+)
+
+// sampleEvery is how often the stream's freshness is looked at.
+const sampleEvery = 500 * time.Millisecond
+
+// stream is a pipeline that runs in another process, as seen from outside.
+type stream struct {
+	settings *settings
+	lake     *lake
+	pipeline *smelt.Pipeline
+}
+
+// observed is how the stream was while something went on.
+type observed struct {
+	from, to time.Time
+	steps    steps     // of silver that did something
+	fresh    []float64 // ages of the newest event in gold, in seconds, sorted
+	gaps     []time.Duration
+}
+
+// observe watches the stream while something goes on.
+func (s *stream) observe(ctx context.Context, during func() error) (o observed, err error) {
+	before, err := s.steps(ctx)
+	if err != nil {
+		return o, err
+	}
+	sampling, stop := context.WithCancel(ctx)
+	samples := make(chan []float64, 1)
+	go func() { samples <- s.sample(sampling) }()
+	o.from = time.Now()
+	err = during()
+	o.to = time.Now()
+	stop()
+	if o.fresh = <-samples; err != nil {
+		return o, err
+	}
+	after, err := s.steps(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.steps = after.since(before)
+	o.gaps, err = s.gaps(ctx, o.from, o.to)
+	return o, err
+}
+
+// sample gives the freshness of gold, again and again until ctx ends.
+func (s *stream) sample(ctx context.Context) (fresh []float64) {
+	for {
+		r, err := audit.Count(ctx, s.lake.Store, s.lake.Tables, s.pipeline, time.Now())
+		if err == nil && r.FreshSeconds != nil {
+			fresh = append(fresh, *r.FreshSeconds)
+		}
+		if !pause(ctx, sampleEvery) {
+			slices.Sort(fresh)
+			return fresh
+		}
+	}
+}
+
+// gaps are the times between the stream's own commits to silver that lie, be it
+// in part, between two times.
+func (s *stream) gaps(ctx context.Context, from, to time.Time) (gaps []time.Duration, err error) {
+	t, err := s.silver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var later time.Time
+	for _, a := range t.Ancestors() {
+		if a.Summary[backfillID] != "" {
+			continue
+		}
+		if !later.IsZero() && later.After(from) && a.Time.Before(to) {
+			gaps = append(gaps, later.Sub(a.Time))
+		}
+		later = a.Time
+	}
+	slices.Sort(gaps)
+	return gaps, nil
+}
+
+func (s *stream) silver(ctx context.Context) (*table.Table, error) {
+	return s.lake.Tables.Load(ctx, silver.TableName(s.pipeline.Name))
+}
+
+// steps are what the metrics of smelt run say of silver's steps.
+type steps struct {
+	count, seconds float64
+	upTo           map[float64]float64 // steps by the most seconds that they took
+}
+
+// steps reads the metrics.
+func (s *stream) steps(ctx context.Context) (st steps, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.settings.HTTP+"/metrics", nil)
+	if err != nil {
+		return st, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return st, err
+	}
+	defer response.Body.Close()
+	st.upTo = map[float64]float64{}
+	of := fmt.Sprintf("{table=%q", silver.TableName(s.pipeline.Name))
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		line, ours := strings.CutPrefix(lines.Text(), "smelt_step_duration_seconds_")
+		kind, rest, found := strings.Cut(line, of)
+		if !ours || !found {
+			continue
+		}
+		var bound, value float64
+		switch kind {
+		case "count":
+			_, err = fmt.Sscanf(rest, "} %g", &st.count)
+		case "sum":
+			_, err = fmt.Sscanf(rest, "} %g", &st.seconds)
+		case "bucket":
+			if _, err = fmt.Sscanf(strings.NewReplacer(`,le="`, "", `"}`, "").Replace(rest), "%g %g", &bound, &value); err == nil {
+				st.upTo[bound] = value
+			}
+		}
+		if err != nil {
+			return st, fmt.Errorf("metrics: %q: %w", lines.Text(), err)
+		}
+	}
+	return st, nil
+}
+
+// since are the steps that came after others.
+func (st steps) since(before steps) steps {
+	out := steps{st.count - before.count, st.seconds - before.seconds, map[float64]float64{}}
+	for bound, n := range st.upTo {
+		out.upTo[bound] = n - before.upTo[bound]
+	}
+	return out
+}
+
+// longest is what no step took longer than.
+func (st steps) longest() (seconds float64) {
+	bounds := make([]float64, 0, len(st.upTo))
+	for bound := range st.upTo {
+		bounds = append(bounds, bound)
+	}
+	slices.Sort(bounds)
+	for _, bound := range bounds {
+		if seconds = bound; st.upTo[bound] >= st.count {
+			break
+		}
+	}
+	return seconds
+}
+
+// String writes what was observed as one line.
+func (o observed) String() string {
+	text := fmt.Sprintf("%.0f silver steps of %.2f s, none above %.2f s", o.steps.count, o.steps.seconds/max(o.steps.count, 1), o.steps.longest())
+	if n := len(o.gaps); n > 0 {
+		text += fmt.Sprintf("; a commit every %.1f s, the longest gap %.1f s", o.gaps[n/2].Seconds(), o.gaps[n-1].Seconds())
+	}
+	if n := len(o.fresh); n > 0 {
+		text += fmt.Sprintf("; gold fresh %.1f s, at most %.1f s", o.fresh[n/2], o.fresh[n-1])
+	}
+	return text
+}
