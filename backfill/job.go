@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ type Job struct {
 	refiner *silver.Refiner
 	outbox  *silver.Outbox
 	session *duck.Session
-	outputs []duck.Name // of silver.sql
+	outputs []duck.Name // of silver.sql that are columns of the events as they are
 	dir     string      // for files on their way
 	now     time.Time   // stamps what is rebuilt
 
@@ -91,7 +92,7 @@ func (j *Job) prepare(ctx context.Context) (err error) {
 		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/silver.sql: %w", j.Pipeline.Name, err))
 	}
 	if plain(j.Pipeline.Silver.SQL) {
-		j.outputs = parsed.Outputs
+		j.outputs = ofEvents(parsed, j.Pipeline.Name)
 	}
 	const at = "_partition_id INTEGER, _partition_offset BIGINT"
 	return j.session.Exec(ctx,
@@ -187,6 +188,20 @@ var rejectColumns = silver.RejectColumns()
 
 // plain says whether a SELECT is a single one, whose outputs are what they seem.
 func plain(sql string) bool { return strings.Count(strings.ToUpper(sql), "SELECT") == 1 }
+
+// ofEvents are the outputs of a SELECT that are columns of its events: those of a
+// reference, which may go by an alias, are NULL where it has no row.
+func ofEvents(parsed *duck.Statement, pipeline string) []duck.Name {
+	events := pipeline
+	for _, t := range parsed.Tables {
+		if strings.EqualFold(t.Text, "bronze."+pipeline) && t.Alias != "" {
+			events = t.Alias
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(parsed.Outputs), func(o duck.Name) bool {
+		return len(o.Path) == 0 || len(o.Path) > 2 || len(o.Path) == 2 && !strings.EqualFold(o.Path[0], events)
+	})
+}
 
 // counts adds up what the pieces did.
 func (j *Job) counts() (c Counts) {

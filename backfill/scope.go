@@ -179,7 +179,7 @@ func (j *Job) unmatched(t *table.Table) criterion {
 func (j *Job) keyColumn(r smelt.Reference, t *table.Table) smelt.Column {
 	i := slices.IndexFunc(j.Pipeline.Events.Columns, func(c smelt.Column) bool { return c.Name == r.On })
 	for _, out := range j.outputs {
-		if len(out.Path) == 0 || out.Path[len(out.Path)-1] != r.On || len(out.Path) > 1 && out.Path[0] == r.Name {
+		if out.Path[len(out.Path)-1] != r.On {
 			continue
 		}
 		for _, c := range t.Columns() {
