@@ -143,10 +143,12 @@ func (j *Job) scanFiles(ctx context.Context, files []table.File) error {
 // userError marks an error of the user's condition as such: one that binds may
 // still fail on a row.
 func (j *Job) userError(err error) error {
-	if j.scope.Where != "" && duck.Malformed(err) {
-		return scopeError{fmt.Errorf("--where %q: %w", j.scope.Where, err)}
+	var refused *duck.Error
+	if j.scope.Where == "" || !duck.Malformed(err) || !errors.As(err, &refused) {
+		return err
 	}
-	return err
+	what, _, _ := strings.Cut(refused.Message(), "\n") // what follows shows a statement that nobody wrote
+	return scopeError{fmt.Errorf("--where %q: %s", j.scope.Where, what)}
 }
 
 // scanQuarantine looks for records in scope in files of quarantine that it has

@@ -1,0 +1,130 @@
+package backfill_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"smelt"
+	"smelt/backfill"
+)
+
+// A condition that is none is said to be so before anything is read, and one that
+// fails on a row when it does.
+func TestBadWhere(t *testing.T) {
+	t.Parallel()
+	w := history(t)
+	heads, stored := w.heads(), w.stored("")
+	for _, c := range []struct{ where, says string }{
+		{"city =", "syntax error"},
+		{"citi = 'Espoo'", `there is no column "citi": did you mean "city"`},
+		{"v", "it must be a condition"},
+		{"v > 1; DROP TABLE silver.readings", "a semicolon"},
+		{"v > 1) OR (true", "syntax error"},
+		{"random() > 0.5", "random"},
+		{"v IN (SELECT 1)", "a subquery"},
+		{"true", "it looks at no column"},
+		{"city::INTEGER > 0", "Conversion Error: Could not convert string"},
+		{"v > 1 -- a comment", "syntax error"},
+	} {
+		scope := backfill.Scope{Where: c.where}
+		_, err := w.open(w.process(), scope).Plan(t.Context())
+		_, runErr := w.open(w.process(), scope).Run(t.Context(), nil)
+		for _, err := range []error{err, runErr} {
+			if !errors.Is(err, backfill.ErrScope) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "--where") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: got %v, want an ErrScope that says %q", c.where, err, c.says)
+			}
+		}
+	}
+	if !maps.Equal(w.heads(), heads) || !slices.Equal(w.stored(""), stored) {
+		t.Error("something was written")
+	}
+}
+
+// Conditions that look at any column, or at none of a row's values, choose the
+// rows that they say.
+func TestWhere(t *testing.T) {
+	t.Parallel()
+	w := history(t)
+	w.add("h zzz-001 null 2026-11-03T10:00:00Z")
+	for _, c := range []struct {
+		where string
+		rows  int64
+	}{
+		{"city = 'Espoo'", 2},
+		{"city IS NULL OR v = 7", 2},
+		{"v IS NULL", 1},
+		{"NOT v > 3", 3},
+		{"v > 100", 0},
+		{"ts::DATE = DATE '2026-11-02'", 4},
+		{"_partition_offset % 2 = 0", 4},
+		{"_reference_version < 2", 6},
+		{"_rebuilt_at IS NOT NULL", 0},
+		{"_unmatched = 'locations'", 1},
+		{"sensor_id LIKE 'h%'", 3},
+	} {
+		p, err := w.open(w.process(), backfill.Scope{Where: c.where}).Plan(t.Context())
+		if err != nil || p.Records != c.rows {
+			t.Errorf("%s: got %+v, %v, want %d rows", c.where, p, err, c.rows)
+		}
+	}
+}
+
+// The rows of a changed reference row are found by the key that the events have,
+// whatever silver.sql makes of it.
+func TestReferenceKey(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		sql  string
+		key  string // the plan's
+		rows int64  // in scope: by key, or all that are older
+	}{
+		{"as it is", silverSQL, "sensor_id", 2},
+		{"under another name", strings.Replace(silverSQL, "sensor_id,", "sensor_id AS s,", 1), "s", 2},
+		{"qualified", "SELECT id, b.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations AS l ON b.sensor_id = l.sensor_id", "sensor_id", 2},
+		{"the reference's", "SELECT id, locations.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations ON b.sensor_id = locations.sensor_id", "", 3},
+		{"the reference's by an alias", "SELECT id, l.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations AS l ON b.sensor_id = l.sensor_id", "", 3},
+		{"changed", strings.Replace(silverSQL, "sensor_id,", "upper(sensor_id) AS sensor_id,", 1), "", 3},
+		{"left out", strings.Replace(silverSQL, "sensor_id,", "", 1), "", 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := pipeline(t)
+			p.Silver.SQL = c.sql
+			w := setup(t, p)
+			w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:00:00Z", "c zzz-001 3 2026-11-01T10:00:00Z")
+			w.locate("hel-001=Helsinki", "nyc-001=New York", "zzz-001=Oulu")
+			plan, err := w.open(w.process(), backfill.Scope{ReferenceChanges: true}).Plan(t.Context())
+			if err != nil || plan.Records != c.rows || plan.KeyName != c.key {
+				t.Errorf("got %+v, %v, want %d rows by %q", plan, err, c.rows, c.key)
+			}
+			healed := w.clone(t)
+			w.run(backfill.Scope{ReferenceChanges: true})
+			same(t, "cities", w.rows(silverName, "id", "city"), "a Helsinki", "b New York", "c Oulu")
+			healed.run(backfill.Scope{Unmatched: true})
+			same(t, "cities, healed", healed.rows(silverName, "id", "city"), "a Espoo", "b New York", "c Oulu")
+		})
+	}
+}
+
+// Without a table there is nothing to correct, and it says so.
+func TestNoTable(t *testing.T) {
+	t.Parallel()
+	w := setup(t, pipeline(t))
+	for _, scope := range []backfill.Scope{{All: true}, {Quarantined: true}} {
+		_, err := w.open(w.process(), scope).Run(t.Context(), nil)
+		if !errors.Is(err, smelt.ErrPipeline) || !strings.Contains(err.Error(), "there is no table silver.readings yet") {
+			t.Errorf("%s: got %v", scope, err)
+		}
+	}
+	// A table that has no snapshot yet has no rows either.
+	if err := w.stage(w.process()).Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.run(backfill.Scope{All: true}); r.Published || r.Replayed > 0 {
+		t.Errorf("of an empty table: got %+v", r)
+	}
+}
