@@ -205,6 +205,9 @@ func (j *Job) whole(ctx context.Context, refs []bronze.Ref) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
+	if damage := j.refiner.Damage(ctx, refs); damage != nil {
+		return fmt.Errorf("bronze.%s has lost record %s: %w", j.Pipeline.Name, strings.Join(missing, ", "), damage)
+	}
 	return smelt.Mark(smelt.ErrStore, fmt.Errorf("bronze.%s has lost record %s, which silver or quarantine has: one of its objects from %s to %s was changed by something other than smelt",
 		j.Pipeline.Name, strings.Join(missing, ", "), refs[0].Key, refs[len(refs)-1].Key))
 }

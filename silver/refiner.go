@@ -118,9 +118,31 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir, wanted 
 		err = r.siftParts(ctx, files[0].path, wanted, now)
 	}
 	if err != nil {
-		return nil, err
+		return nil, r.blame(ctx, objects, err)
 	}
 	return metas, addRaws(ctx, r.session, files)
+}
+
+// blame says which object is to blame for an error of DuckDB's reader, when one is.
+func (r *Refiner) blame(ctx context.Context, objects []bronze.Ref, err error) error {
+	if ctx.Err() != nil || errors.Is(err, smelt.ErrPipeline) || duck.OutOfMemory(err) {
+		return err
+	}
+	if damage := r.Damage(ctx, objects); damage != nil {
+		return fmt.Errorf("%w (%w)", damage, err)
+	}
+	return err
+}
+
+// Damage reads bronze objects once more and names the first that is not as it was
+// written. It is nil when all are.
+func (r *Refiner) Damage(ctx context.Context, objects []bronze.Ref) error {
+	for _, o := range objects {
+		if _, err := r.Bronze.Lines(ctx, o, func([]byte) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // download fetches bronze objects into a folder, side by side.
