@@ -52,7 +52,7 @@ func (h Handover) Rows() (n int64) {
 func Pending(silver []table.Snapshot, have ledger.Quarantine) ([]Handover, error) {
 	var pending []Handover
 	for _, snapshot := range silver {
-		if snapshot.Sequence <= have.SilverSequence {
+		if snapshot.Sequence <= have.SilverSequence || snapshot.ID == have.SilverSnapshot {
 			break
 		}
 		l, ok, err := ledger.Of[ledger.Silver](snapshot)
