@@ -42,8 +42,11 @@ const mostBehind = 100
 type Stage struct {
 	Config
 	session *duck.Session
-	seen    int64 // a silver snapshot without changes since the recorded one
+	seen    seen // what was found to be up to date
 }
+
+// seen is a silver snapshot, and the gold one that needs no change for it.
+type seen struct{ silver, gold int64 }
 
 // Open makes a stage, with a DuckDB session of its own. Nothing is read or
 // written before the first step.
@@ -140,6 +143,16 @@ type job struct {
 	all      string         // why every window is recomputed; "" when only touched ones are
 }
 
+// at are the snapshots that a refresh begins with.
+func (j job) at() seen {
+	at := seen{silver: j.snapshot.ID}
+	if j.gold != nil {
+		current, _ := j.gold.Current()
+		at.gold = current.ID
+	}
+	return at
+}
+
 func (s *Stage) refresh(ctx context.Context) (int64, error) {
 	j, ok, err := s.plan(ctx)
 	if err != nil || !ok {
@@ -150,7 +163,7 @@ func (s *Stage) refresh(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	if len(touched) == 0 && j.all == "" && behind < mostBehind {
-		s.seen = j.snapshot.ID
+		s.seen = j.at()
 		return 0, nil
 	}
 	if j.all != "" {
@@ -179,7 +192,7 @@ func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
 	if err != nil {
 		return j, false, err
 	}
-	if j.snapshot, ok = j.silver.Current(); !ok || j.snapshot.ID == s.seen {
+	if j.snapshot, ok = j.silver.Current(); !ok || j.at() == s.seen {
 		return j, false, nil
 	}
 	if j.source, _, _, err = ledger.Read[ledger.Silver](j.silver); err != nil {
