@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo end to end, in a state folder and on ports of its own: start, query every layer, verify,
-# kill -9 of the pipeline and then of everything in mid-stream, start, verify again, stop.
+# The demo end to end, in a state folder and on ports of its own: start, query every layer, verify, correct
+# history, kill -9 of a backfill, of the pipeline and then of everything in mid-stream, start, verify again, stop.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$root/scripts/demo.sh"
@@ -45,6 +45,32 @@ expect "500 records arrive in gold" await arrived 500
 expect "and none was there before" test "$before" = 0
 
 say "verify"
+"$root/bin/smelt" verify
+
+say "a sensor's place is known late: its readings find it by themselves"
+"$root/bin/smelt" locate e2e-001 Oulu Finland >/dev/null
+healed() { [ "$(query "SELECT count(*) FROM gold WHERE city = 'Oulu' AND readings = 500")" = 1 ]; }
+expect "500 readings are healed" await healed
+
+say "correct history while the stream runs, and again"
+"$root/scripts/correct-location.sh" >"$SMELT_HOME/correct.out"
+grep -E '^(plan:|✓|sensors )' "$SMELT_HOME/correct.out"
+places() { [ "$(query "SELECT string_agg(DISTINCT city) FROM $1 WHERE ${2:-true} AND city IN ('Espoo', 'Helsinki')")" = "$3" ]; }
+expect "silver has hel-001 in Helsinki" places silver "sensor_id = 'hel-001'" Helsinki
+expect "gold has no Espoo" places gold '' Helsinki
+expect "correct-location.sh twice" grep -q '^There is nothing to correct' <("$root/scripts/correct-location.sh")
+
+say "kill -9 of a backfill in mid-run, and again"
+"$root/bin/smelt" locate hel-001 Espoo Finland >/dev/null
+"$root/bin/smelt" backfill sensors --reference-changes --yes >/dev/null 2>&1 &
+killed=$!
+expect "a backfill begins" await test -d "$SMELT_HOME/tmp/backfill-$killed"
+read -rt "0.$((RANDOM % 10))" <> <(:) || true
+kill -9 "$killed" 2>/dev/null || true # it may have been quicker
+wait "$killed" 2>/dev/null || true
+"$root/bin/smelt" verify
+"$root/bin/smelt" backfill sensors --reference-changes --yes | sed -n 1p
+expect "silver has hel-001 in Espoo" places silver "sensor_id = 'hel-001'" Espoo
 "$root/bin/smelt" verify
 
 bronze_has() { [ "$(query "SELECT count(*) FROM bronze")" -ge "$1" ]; }

@@ -32,17 +32,12 @@ func (c *backfillCmd) summary(r outcome) string {
 		return fmt.Sprintf("There is nothing to replay: quarantine.%s has no such record.\n", r.Plan.Pipeline)
 	case r.Result == nil:
 		return fmt.Sprintf("There is nothing to replay: %s has no such row.\n", silver)
-	case !changed(*r.Result) && r.Result.Published:
+	case !r.Result.Differs && r.Result.Published:
 		return fmt.Sprintf("Nothing differs: %s came out as before. Snapshot %d of %s only notes that all is corrected.\n", amount(r.Result.Replayed, "record"), r.Result.After, silver)
-	case !changed(*r.Result):
+	case !r.Result.Differs:
 		return fmt.Sprintf("Nothing differs: %s came out as before, and nothing was committed.\n", amount(r.Result.Replayed, "record"))
 	}
 	return changes(r)
-}
-
-// changed says whether anything differs in silver or quarantine.
-func changed(r backfill.Result) bool {
-	return r.Differing+r.Entered+r.Departed > 0 || len(r.Rejected)+len(r.Released) > 0
 }
 
 // changes writes what has changed, aligned.
