@@ -33,6 +33,7 @@ type Stale struct {
 	pipeline   *smelt.Pipeline
 	references smelt.References
 	open       func(context.Context) (silver.Config, error)
+	most       int64 // bytes to be read for a count
 
 	corrected, version int64 // what changes is as of
 	changes            []staleChange
@@ -60,7 +61,7 @@ type staleChange struct {
 // NewStale makes a counter for a pipeline. It opens what silver is read with when
 // there is something to be read; whoever gave it closes it.
 func NewStale(p *smelt.Pipeline, references smelt.References, open func(context.Context) (silver.Config, error)) *Stale {
-	return &Stale{pipeline: p, references: references, open: open, version: -1}
+	return &Stale{pipeline: p, references: references, open: open, most: staleBytes, version: -1}
 }
 
 // Count counts the rows in the silver table's newest snapshot, by reference; those
@@ -139,7 +140,7 @@ func (s *Stale) read(ctx context.Context, t *table.Table, files []table.File) (e
 			}
 		}
 	}
-	if bytes == 0 || bytes > staleBytes {
+	if bytes == 0 || bytes > s.most {
 		return nil
 	}
 	cfg, err := s.open(ctx)

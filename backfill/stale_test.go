@@ -169,6 +169,21 @@ func TestStale(t *testing.T) {
 	w.expect(t, "a correction, and two rows that are gone", 5, places(8, 0), backfill.StaleRows{Reference: "units", Rows: 8, Exact: true})
 }
 
+// What is too much to be read is not: all rows of files that may have such rows
+// are an upper bound.
+func TestStaleTooMuch(t *testing.T) {
+	t.Parallel()
+	w := setupStale(t)
+	w.send(t, "abz")
+	w.places("a=Helsinki", "b=Bergen")
+	w.send(t, "a")
+	w.stale.AtMost(1)
+	w.expect(t, "too much", 0, backfill.StaleRows{Reference: "places", Rows: 3})
+	w.stale.AtMost(1 << 20)
+	w.send(t, "b")
+	w.expect(t, "not too much", 1, backfill.StaleRows{Reference: "places", Rows: 1, Exact: true})
+}
+
 func TestStaleNotReadable(t *testing.T) {
 	t.Parallel()
 	w := setupStale(t)

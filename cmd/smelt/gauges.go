@@ -43,14 +43,17 @@ func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*sme
 	}
 }
 
-// staleRows are the stale rows of each of a pipeline's references.
+// staleRows are the stale rows of each of a pipeline's references; one with too
+// many files to count in is left out.
 func staleRows(p *smelt.Pipeline, stale []audit.Stale) map[string]int64 {
 	rows := map[string]int64{}
 	for _, r := range p.References {
 		rows[r.Name] = 0
 	}
 	for _, s := range stale {
-		rows[s.Reference] = s.Rows
+		if rows[s.Reference] = s.Rows; !s.Exact {
+			delete(rows, s.Reference)
+		}
 	}
 	return rows
 }

@@ -72,8 +72,11 @@ func (g *gathering) staleTrouble() {
 	name := g.pipeline.Name
 	command := "./bin/smelt backfill " + name + " --reference-changes"
 	for _, s := range g.Stale {
-		if s.Rows > 0 {
+		switch {
+		case s.Rows > 0 && s.Exact:
 			g.say(command, "%s of silver.%s %s enriched with an older version of %s.", s.rows(), name, were(s.Rows), s.Reference)
+		case s.Rows > 0:
+			g.say(command, "%s of silver.%s were enriched with an older version of %s. They are too many to be counted here: the command counts them, and asks.", s.rows(), name, s.Reference)
 		}
 		if s.Unmatched > 0 && !g.Heals {
 			g.say(command, "%s of silver.%s found no row of %s, which has changed since; with SMELT_HEAL=false they are not healed by themselves.",

@@ -61,7 +61,7 @@ func TestStatusStale(t *testing.T) {
 		},
 		{
 			"too many to be counted", found(audit.Stale{Reference: "places", Rows: 1234567}), true,
-			[]string{"  stale by places: up to 1,234,567 rows\n", "Up to 1,234,567 rows of silver.readings were enriched with an older version of places." + command},
+			[]string{"  stale by places: up to 1,234,567 rows\n", "Up to 1,234,567 rows of silver.readings were enriched with an older version of places. They are too many to be counted here: the command counts them, and asks." + command},
 			"SMELT_HEAL",
 		},
 		{

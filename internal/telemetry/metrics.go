@@ -59,7 +59,7 @@ func New() *Metrics {
 	m.newest = gauge("newest_event_timestamp_seconds", "Event time of the newest event in the table, in seconds since 1970.", "table")
 	m.rejected = gauge("quarantined_records", "Records that were quarantined, by reason.", "pipeline", "reason")
 	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.", "pipeline")
-	m.stale = gauge("stale_rows", "Rows that were enriched with an older version of a reference than its row has now; of a large table the most that there can be.", "pipeline", "reference")
+	m.stale = gauge("stale_rows", "Rows that were enriched with an older version of a reference than the one that changed their row; absent while that is too much to count.", "pipeline", "reference")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -133,8 +133,9 @@ func (m *Metrics) Quality(pipeline string, quarantined map[string]int64, unmatch
 }
 
 // Stale sets the gauges of rows that were enriched with older versions of a
-// pipeline's references, by reference.
+// pipeline's references, by reference. One that is not there is not known.
 func (m *Metrics) Stale(pipeline string, rows map[string]int64) {
+	m.stale.DeletePartialMatch(prometheus.Labels{"pipeline": pipeline})
 	for reference, n := range rows {
 		m.stale.WithLabelValues(pipeline, reference).Set(float64(n))
 	}

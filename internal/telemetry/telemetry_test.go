@@ -73,6 +73,7 @@ func TestMetrics(t *testing.T) {
 	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700}, time.Second, nil)
 	m.Layer("silver.sensors", telemetry.Layer{Known: true, Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0)})
 	m.Quality("sensors", map[string]int64{"missing": 2}, 1)
+	m.Stale("sensors", map[string]int64{"locations": 1, "gone": 1})
 	m.Stale("sensors", map[string]int64{"locations": 3412, "units": 0})
 	_, body := get(t, serve(t, m)+"/metrics")
 	for _, want := range []string{
@@ -94,6 +95,9 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("metrics lack %s", want)
 		}
+	}
+	if strings.Contains(body, `reference="gone"`) {
+		t.Errorf("metrics have what is not known any more:\n%s", body)
 	}
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
 	if err != nil {
