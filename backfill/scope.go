@@ -92,8 +92,8 @@ func byBounds(may func(table.File) bool) func(context.Context, table.File) (bool
 }
 
 // changed chooses the rows whose reference row has changed since. Where silver
-// does not have a reference's key, those are all rows that are older than its
-// last change.
+// does not have a reference's key, or silver.sql looks it up by something else,
+// those are all rows that are older than its last change.
 func (j *Job) changed(ctx context.Context, t *table.Table) (criterion, error) {
 	l, _, _, err := ledger.Read[ledger.Silver](t)
 	if err != nil {
@@ -103,11 +103,18 @@ func (j *Job) changed(ctx context.Context, t *table.Table) (criterion, error) {
 	if err != nil {
 		return criterion{}, err
 	}
+	parsed, err := j.session.Parse(ctx, j.Pipeline.Silver.SQL)
+	if err != nil {
+		return criterion{}, err
+	}
 	c := criterion{}
 	conditions, latest := []string{"false"}, int64(0)
 	for i, change := range changes {
 		older := change.Whole
 		column := j.keyColumn(change.Reference, t)
+		if !byKey(parsed, j.Pipeline.Name, change.Reference) {
+			column = smelt.Column{}
+		}
 		for _, version := range change.Keys {
 			latest = max(latest, version)
 			if column.Name == "" {

@@ -19,6 +19,7 @@ type Statement struct {
 	Functions []Name // functions called, lower case, without operators
 	Columns   []Name // columns referred to, without the parameters of lambdas
 	Using     []Name // columns of USING
+	Joins     []Join // tables that are joined to what stands before them
 	Features  []Name // what a reader may have to refuse: see the constants
 	Sources   []Name // what stands in FROM that is no table, join or subquery
 }
@@ -55,6 +56,12 @@ type Name struct {
 	Alias    string   // of a table
 	Children int      // of a function: how many arguments it has
 	Position int      // byte offset in the statement; -1 when unknown
+}
+
+// Join is a base table on the right of a JOIN.
+type Join struct {
+	Table Name
+	Equal [][2][]string // pairs of columns, each by its parts, that are equal in rows that meet; a column of USING is one of the table and one without
 }
 
 // SyntaxError is a statement that is not one SELECT.

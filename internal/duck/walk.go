@@ -192,6 +192,9 @@ func (w *walker) join(n map[string]any, pos int) {
 	if pos < 0 {
 		pos = nearest(n["right"]) // a comma
 	}
+	if right, _ := n["right"].(map[string]any); str(right["type"]) == "BASE_TABLE" {
+		w.Joins = append(w.Joins, joinOf(n, tableName(right)))
+	}
 	for _, column := range texts(n["using_columns"]) {
 		w.Using = append(w.Using, Name{Text: column, Position: pos})
 	}
@@ -217,16 +220,56 @@ func (w *walker) table(n map[string]any, pos int, sc scope) {
 	if schema == "" && sc.ctes[strings.ToLower(name)] {
 		return
 	}
-	t := Name{Text: name, Alias: str(n["alias"]), Position: pos}
+	w.Tables = append(w.Tables, tableName(n))
+}
+
+// tableName names a base table.
+func tableName(n map[string]any) Name {
+	t := Name{Text: str(n["table_name"]), Alias: str(n["alias"]), Position: position(n)}
 	if t.Alias == "" {
-		t.Alias = name
+		t.Alias = t.Text
 	}
-	for _, qualifier := range []string{schema, str(n["catalog_name"])} {
+	for _, qualifier := range []string{str(n["schema_name"]), str(n["catalog_name"])} {
 		if qualifier != "" {
 			t.Text = qualifier + "." + t.Text
 		}
 	}
-	w.Tables = append(w.Tables, t)
+	return t
+}
+
+// joinOf tells by which columns a table is joined. One whose columns go by other
+// names there is joined by none that is known.
+func joinOf(n map[string]any, table Name) Join {
+	j := Join{Table: table}
+	if right, _ := n["right"].(map[string]any); !empty(right["column_name_alias"]) {
+		return j
+	}
+	for _, column := range texts(n["using_columns"]) {
+		j.Equal = append(j.Equal, [2][]string{{table.Alias, column}, {column}})
+	}
+	condition, _ := n["condition"].(map[string]any)
+	j.Equal = append(j.Equal, equal(condition)...)
+	return j
+}
+
+// equal gives the columns that are equal where a condition is true.
+func equal(condition map[string]any) (pairs [][2][]string) {
+	switch str(condition["type"]) {
+	case "CONJUNCTION_AND":
+		children, _ := condition["children"].([]any)
+		for _, c := range children {
+			child, _ := c.(map[string]any)
+			pairs = append(pairs, equal(child)...)
+		}
+	case "COMPARE_EQUAL":
+		left, _ := condition["left"].(map[string]any)
+		right, _ := condition["right"].(map[string]any)
+		a, b := texts(left["column_names"]), texts(right["column_names"])
+		if len(a) > 0 && len(b) > 0 {
+			pairs = append(pairs, [2][]string{a, b})
+		}
+	}
+	return pairs
 }
 
 func (w *walker) function(n map[string]any, pos int) {
