@@ -119,7 +119,7 @@ func (j *Job) drop(ctx context.Context, files []table.File) error {
 	var fresh []table.File
 	for _, f := range files {
 		now[f.Key] = true
-		if _, known := j.sources[f.Key]; !known && len(j.sources) > 0 {
+		if _, known := j.sources[f.Key]; !known && j.sources != nil {
 			fresh = append(fresh, f)
 		}
 	}
