@@ -49,7 +49,7 @@ type Job struct {
 	files       []table.File          // of silver that were looked at, by their number in work.lineage
 	seen        map[string]bool       // their keys, and those of quarantine's
 	quarantined map[string]bool       // keys of files of quarantine that were looked at
-	sources     map[string]table.File // silver's files as of the last look
+	sources     map[string]table.File // silver's files as of the last look; nil before the first
 	pieces      []*piece
 	number      int  // of the last piece
 	tries       int  // to publish
@@ -70,7 +70,7 @@ func Open(ctx context.Context, cfg silver.Config, scope Scope) (*Job, error) {
 	j := &Job{
 		Config: cfg, scope: scope, id: uuid.NewString(), now: time.Now().UTC().Truncate(time.Microsecond),
 		refiner: refiner, outbox: refiner.Outbox(), session: refiner.Session(),
-		seen: map[string]bool{}, quarantined: map[string]bool{}, sources: map[string]table.File{},
+		seen: map[string]bool{}, quarantined: map[string]bool{},
 		progress: func(Progress) {}, reach: func(string) error { return nil },
 	}
 	if err := j.prepare(ctx); err != nil {
@@ -136,6 +136,10 @@ func (j *Job) load(ctx context.Context) (*table.Table, []table.File, error) {
 		return t, nil, nil
 	}
 	files, err := t.Files(ctx, current.ID)
+	if errors.Is(err, table.ErrRowDeletes) {
+		err = fmt.Errorf("%w. In Trino: ALTER TABLE %s EXECUTE optimize; in Spark: CALL system.rewrite_data_files(table => '%[2]s', options => map('delete-file-threshold', '1'))",
+			err, t.Name())
+	}
 	return t, files, err
 }
 

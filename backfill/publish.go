@@ -96,6 +96,13 @@ func (j *Job) account(before ledger.Silver) ledger.Silver {
 		after.Corrected = max(before.Corrected, j.version)
 	}
 	after.Unmatched += j.counts().Unmatched
+	for _, p := range j.pieces {
+		for _, f := range staging.Files(p.staged) {
+			if _, newest, ok := f.Range(j.Pipeline.Events.Time); ok && newest.After(after.Newest) {
+				after.Newest = newest
+			}
+		}
+	}
 	after.Quarantined = maps.Clone(before.Quarantined)
 	if after.Quarantined == nil {
 		after.Quarantined = map[string]int64{}
