@@ -67,8 +67,9 @@ func Pending(silver []table.Snapshot, have ledger.Quarantine) ([]Handover, error
 	return pending, nil
 }
 
-// follow takes quarantine back when silver was rolled back to before what
-// quarantine has: the records in between will be judged again.
+// follow takes quarantine to another of its states when silver was rolled back:
+// to before what quarantine has, whose records will be judged again; or forward
+// again, when the snapshots are gone that know what was handed over in between.
 func (o *Outbox) follow(ctx context.Context, q, t *table.Table) (*table.Table, error) {
 	have, _, _, err := ledger.Read[ledger.Quarantine](q)
 	if err != nil {
@@ -76,7 +77,10 @@ func (o *Outbox) follow(ctx context.Context, q, t *table.Table) (*table.Table, e
 	}
 	ancestors := t.Ancestors()
 	i := slices.IndexFunc(ancestors, func(a table.Snapshot) bool { return a.Sequence <= have.SilverSequence })
-	if i < 0 || ancestors[i].ID == have.SilverSnapshot {
+	if i < 0 {
+		return o.forward(ctx, q, t, have)
+	}
+	if ancestors[i].ID == have.SilverSnapshot {
 		return q, nil
 	}
 	ancestors = ancestors[i:] // from where silver was rolled back to
@@ -86,27 +90,75 @@ func (o *Outbox) follow(ctx context.Context, q, t *table.Table) (*table.Table, e
 		return nil, err
 	}
 	o.log.Info("silver was rolled back, and quarantine follows", "pipeline", o.pipeline.Name, "silver_snapshot", at.ID)
+	l, id, ok, err := fitting(q, ancestors, silver)
+	switch {
+	case err != nil:
+		return nil, err
+	case ok:
+		return o.goTo(ctx, q, l, id)
+	}
+	return o.cut(ctx, q, at, silver)
+}
+
+// forward is follow where all of silver's snapshots that are left are newer than
+// what quarantine has, as they are when nothing was handed over for long.
+func (o *Outbox) forward(ctx context.Context, q, t *table.Table, have ledger.Quarantine) (*table.Table, error) {
+	silver, _, known, err := ledger.Read[ledger.Silver](t)
+	if err != nil || !known || have.SilverSequence == 0 {
+		return q, err
+	}
+	ancestors := t.Ancestors()
+	if fits, err := leadsTo(ancestors, have, silver.Quarantined); err != nil || fits {
+		return q, err
+	}
+	l, id, ok, err := fitting(q, ancestors, silver)
+	if err != nil || !ok {
+		return q, err
+	}
+	o.log.Info("silver was rolled forward, and quarantine follows", "pipeline", o.pipeline.Name)
+	return o.goTo(ctx, q, l, id)
+}
+
+// fitting finds the newest state of quarantine that leads, with what silver's
+// snapshots hand over, to what silver has counted.
+func fitting(q *table.Table, ancestors []table.Snapshot, silver ledger.Silver) (l ledger.Quarantine, id int64, ok bool, err error) {
+	if len(ancestors) == 0 {
+		return l, 0, false, nil
+	}
+	newest, oldest := ancestors[0].Sequence, ancestors[len(ancestors)-1].Sequence
 	for _, snapshot := range slices.Backward(q.Snapshots()) {
 		l, ok, err := ledger.Of[ledger.Quarantine](snapshot)
 		if err != nil {
-			return nil, err
+			return l, 0, false, err
 		}
-		if !ok || l.SilverSequence > at.Sequence {
+		if !ok || l.SilverSequence > newest {
 			continue
 		}
-		fits, err := leadsTo(ancestors, l, silver.Quarantined)
-		if err != nil {
-			return nil, err
+		is := func(a table.Snapshot) bool { return a.ID == l.SilverSnapshot }
+		if l.SilverSequence >= oldest && !slices.ContainsFunc(ancestors, is) {
+			continue // of what silver was once, and was rolled back from
 		}
-		if fits {
-			properties, err := ledger.Properties(l)
-			if err != nil {
-				return nil, err
-			}
-			return q.Rollback(ctx, snapshot.ID, properties, "")
+		if fits, err := leadsTo(ancestors, l, silver.Quarantined); err != nil || fits {
+			return l, snapshot.ID, fits, err
 		}
 	}
-	return o.cut(ctx, q, at, silver)
+	return l, 0, false, nil
+}
+
+// goTo moves quarantine to a snapshot with a ledger.
+func (o *Outbox) goTo(ctx context.Context, q *table.Table, l ledger.Quarantine, id int64) (*table.Table, error) {
+	properties, err := ledger.Properties(l)
+	if err != nil {
+		return nil, err
+	}
+	return q.Rollback(ctx, id, properties, left(q))
+}
+
+// left is the tag that keeps what quarantine is moved away from, as long as that
+// of silver's rollback by which it may be undone.
+func left(q *table.Table) string {
+	current, _ := q.Current()
+	return fmt.Sprintf("%srollback-%d", table.TagPrefix, current.ID)
 }
 
 // ledgerOf reads the first ledger that snapshots have.
@@ -168,7 +220,7 @@ func (o *Outbox) cut(ctx context.Context, q *table.Table, at table.Snapshot, sil
 	if err != nil {
 		return nil, err
 	}
-	change := table.Change{Remove: files, Add: staging.Files(staged)}
+	change := table.Change{Remove: files, Add: staging.Files(staged), Tag: left(q)}
 	if err := ledger.Write(&change, next); err != nil {
 		return nil, err
 	}
