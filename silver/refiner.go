@@ -84,8 +84,12 @@ func (r *Refiner) Bind(ctx context.Context) error {
 
 // BindSince makes sure that the references are not older than those that the
 // table has seen. A version below the table's floor is an ErrDatabase: what a
-// backfill has corrected would come back wrong.
+// backfill has corrected would come back wrong. Without references there is
+// nothing to be older.
 func (r *Refiner) BindSince(ctx context.Context, before ledger.Silver) error {
+	if len(r.Pipeline.References) == 0 {
+		return nil
+	}
 	if r.refs.Version < before.ReferenceVersion { // another process has seen a later one
 		r.bound = false
 		if err := r.Bind(ctx); err != nil {

@@ -38,10 +38,13 @@ func (r *References) Set(name string, columns []smelt.Column, rows [][]any) {
 	r.tables[name] = append(r.tables[name], content{r.version, columns, rows})
 }
 
-// Version counts the changes so far.
-func (r *References) Version(context.Context, []smelt.Reference) (int64, error) {
+// Version counts the changes so far; it is 0 when nothing is asked for.
+func (r *References) Version(_ context.Context, refs []smelt.Reference) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(refs) == 0 {
+		return 0, nil
+	}
 	return r.version, nil
 }
 
@@ -49,6 +52,9 @@ func (r *References) Version(context.Context, []smelt.Reference) (int64, error) 
 func (r *References) Load(_ context.Context, refs []smelt.Reference) (smelt.ReferenceSet, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(refs) == 0 {
+		return smelt.ReferenceSet{}, nil
+	}
 	set := smelt.ReferenceSet{Version: r.version}
 	for _, ref := range refs {
 		history, err := r.history(ref)
@@ -190,9 +196,9 @@ func (l *Locks) take(name string) (func(), error) {
 		return nil, fmt.Errorf("%s: %w", name, smelt.ErrLocked)
 	}
 	l.held[name] = true
-	return func() {
+	return sync.OnceFunc(func() { // or a second call would take it from whoever has it by then
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.held, name)
-	}, nil
+	}), nil
 }
