@@ -50,7 +50,8 @@ try './bin/smelt locate hel-001 Helsinki Finland'
 step "3  Replay the rows that were enriched with the old one; the stream goes on"
 told=$(mktemp)
 trap 'rm -f "$told"' EXIT
-try './bin/smelt backfill sensors --reference-changes --yes' | tee "$told"
+echo '$ ./bin/smelt backfill sensors --reference-changes --yes'
+./bin/smelt backfill sensors --reference-changes --yes | tee "$told"
 tag=$(sed -nE 's/^ +old answer .*--at ([^ ]+).*/\1/p' "$told")
 [ -n "$tag" ] || exit 0 # it says that there is nothing to correct
 read -r before after < <(sed -nE 's/^ +snapshot +([0-9]+) → ([0-9]+)$/\1 \2/p' "$told")

@@ -58,7 +58,7 @@ func changes(r outcome) string {
 	}
 	line("snapshot", "%d → %d", d.Before, d.After)
 	line("stream", "waited %.2f s", d.Pause.Seconds())
-	line("took", "%.1f s; %s were replayed at %s a second", r.Seconds, amount(d.Replayed, "record"), grouped(int64(float64(d.Replayed)/max(r.replaying.Seconds(), 0.001))))
+	line("took", "%.1f s; replayed %s, %s a second", r.Seconds, amount(d.Replayed, "record"), grouped(int64(float64(d.Replayed)/max(r.replaying.Seconds(), 0.001))))
 	if d.Tag != "" {
 		line("old answer", `./scripts/query.sh --at %s -c "…"`, d.Tag)
 	}
