@@ -27,7 +27,7 @@ func (j *Job) catchUp(ctx context.Context) (*table.Table, int64, error) {
 		return nil, 0, err
 	}
 	before := j.counts().Replayed
-	if err := j.drop(ctx, files); err != nil {
+	if err := j.drop(ctx, t, files); err != nil {
 		return nil, 0, err
 	}
 	if err := j.scan(ctx, files); err != nil {
@@ -112,9 +112,15 @@ func (j *Job) measure(ctx context.Context) error {
 }
 
 // drop drops the pieces that do not fit silver as it is now: those that read a
-// file which is there no more, and those with a row that somebody else has brought
-// in meanwhile. What they replayed is looked for anew.
-func (j *Job) drop(ctx context.Context, files []table.File) error {
+// file which is there no more, those with a row that somebody else has brought in
+// meanwhile, and those whose files know the columns by other ids, since others have
+// added columns. What they replayed is looked for anew.
+func (j *Job) drop(ctx context.Context, t *table.Table, files []table.File) error {
+	future, err := j.future(t)
+	if err != nil {
+		return err
+	}
+	fields := future.FieldIDs()
 	now := map[string]bool{}
 	var fresh []table.File
 	for _, f := range files {
@@ -133,7 +139,7 @@ func (j *Job) drop(ctx context.Context, files []table.File) error {
 	}
 	void := func(p *piece) bool {
 		gone := func(f table.File) bool { return !now[f.Key] }
-		return slices.ContainsFunc(p.remove, gone) || slices.Contains(entered, p.number) || lost && p.quarantine
+		return len(p.staged) > 0 && p.fields != fields || slices.ContainsFunc(p.remove, gone) || slices.Contains(entered, p.number) || lost && p.quarantine
 	}
 	if !slices.ContainsFunc(j.pieces, void) {
 		return nil
@@ -162,6 +168,9 @@ func (j *Job) drop(ctx context.Context, files []table.File) error {
 func (j *Job) dropPiece(ctx context.Context, p *piece) error {
 	for _, f := range p.read {
 		delete(j.seen, f.Key)
+	}
+	if !p.quarantine {
+		j.found -= p.Replayed
 	}
 	var statements []string
 	for _, name := range []string{"replayed", "departed", "released", "rejected", "entered"} {

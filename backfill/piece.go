@@ -24,6 +24,7 @@ type piece struct {
 	remove     []table.File     // those of them in which a row differs
 	staged     []staging.Staged // written in their place
 	local      []string         // the staged files, on the local disk
+	fields     string           // the ids by which they know the table's columns
 	quarantine bool             // it has records of quarantine
 	tangled    bool             // what it found to be duplicates depends on other pieces
 
@@ -266,12 +267,11 @@ func (j *Job) write(ctx context.Context, t *table.Table, p *piece, paths []strin
 	if err != nil {
 		return err
 	}
-	future := t
-	if len(j.added) > 0 {
-		if future, err = t.With(j.added...); err != nil {
-			return err
-		}
+	future, err := j.future(t)
+	if err != nil {
+		return err
 	}
+	p.fields = future.FieldIDs()
 	written, err := j.session.WriteParquet(ctx, staging.Relation("work.out", future, j.columns), dir, duck.Layout{
 		FieldIDs: future.FieldIDs(), Partition: duck.PartitionValues(future.Partition()), Sort: duck.Quote(j.Pipeline.Events.Time),
 	})
@@ -283,6 +283,14 @@ func (j *Job) write(ctx context.Context, t *table.Table, p *piece, paths []strin
 	}
 	p.staged, err = j.Area.Upload(ctx, future, written)
 	return err
+}
+
+// future is silver with the columns that are to be added.
+func (j *Job) future(t *table.Table) (*table.Table, error) {
+	if len(j.added) == 0 {
+		return t, nil
+	}
+	return t.With(j.added...)
 }
 
 // rewritten are the places in a piece's files of those in which a row differs.
