@@ -15,12 +15,6 @@ import (
 	"smelt/silver"
 )
 
-// What a backfill's snapshot says of itself, beside the ledger.
-const (
-	summaryID    = "smelt.backfill"
-	summaryScope = "smelt.backfill-scope"
-)
-
 // publish audits what was rebuilt and commits it, when something differs. open is
 // as in last.
 func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, bool, error) {
@@ -50,8 +44,9 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	j.result.More = j.scope.Most > 0 && j.found >= j.scope.Most
 	j.result.Differs = len(change.Add)+len(change.Remove) > 0 || after.Rejects != nil || after.Released != nil
 	// Rows that come out the same stay as they are. That they are right with the
-	// changed reference has to be noted all the same, or they would be replayed for ever.
-	note := j.scope.ReferenceChanges && j.result.Replayed > 0
+	// changed reference has to be noted all the same, or they would be looked for, and
+	// replayed, for ever.
+	note := j.chosen.latest > before.Corrected && after.Corrected > before.Corrected
 	if !j.result.Differs && !note {
 		return j.result, false, nil
 	}
@@ -67,7 +62,7 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	if err := ledger.Write(&change, after); err != nil {
 		return Result{}, open, err
 	}
-	change.Summary[summaryID], change.Summary[summaryScope] = j.id, j.scope.String()
+	change.Summary[ledger.BackfillID], change.Summary[ledger.BackfillScope] = j.id, j.scope.String()
 	if err := j.reach("tagged"); err != nil {
 		return Result{}, open, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/ledger"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -129,10 +130,9 @@ func (j *Job) last(ctx context.Context, open bool) (Result, bool, error) {
 // landed looks for the snapshot of this very job.
 func (j *Job) landed(t *table.Table) (Result, bool) {
 	for _, s := range t.Ancestors() {
-		if s.Summary[summaryID] == j.id {
-			r := j.result
-			r.Published, r.After = true, s.ID
-			return r, true
+		if s.Summary[ledger.BackfillID] == j.id {
+			j.result.Published, j.result.After = true, s.ID
+			return j.result, true
 		}
 	}
 	return Result{}, false

@@ -51,6 +51,7 @@ type criterion struct {
 	condition string
 	may       func(context.Context, table.File) (bool, error) // whether a file may have such rows
 	keys      int                                             // keys of references that have changed; 0 when that is not what is asked
+	latest    int64                                           // version of the last change of a reference, likewise
 	keyColumn string                                          // the first reference's column; "" when it is not in silver
 }
 
@@ -138,7 +139,7 @@ func (j *Job) changed(ctx context.Context, t *table.Table) (criterion, error) {
 		conditions = append(conditions, fmt.Sprintf("EXISTS (FROM work.%s AS c WHERE c.key = s.%s AND s._reference_version < c.version)", name, duck.Quote(column.Name)))
 		c.keys += len(change.Keys)
 	}
-	c.condition = strings.Join(conditions, " OR ")
+	c.condition, c.latest = strings.Join(conditions, " OR "), latest
 	c.may = byBounds(func(f table.File) bool {
 		lo, _, known := f.IntRange("_reference_version")
 		return !known || lo < latest

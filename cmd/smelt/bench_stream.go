@@ -11,6 +11,7 @@ import (
 
 	"smelt"
 	"smelt/internal/audit"
+	"smelt/internal/ledger"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -81,7 +82,7 @@ func (s *stream) gaps(ctx context.Context, from, to time.Time) (gaps []time.Dura
 	}
 	var later time.Time
 	for _, a := range t.Ancestors() {
-		if a.Summary[backfillID] != "" {
+		if a.Summary[ledger.BackfillID] != "" {
 			continue
 		}
 		if !later.IsZero() && later.After(from) && a.Time.Before(to) {

@@ -162,18 +162,12 @@ func rollbacks(t *table.Table, snapshots map[int64]entry) []entry {
 	return out
 }
 
-// Where a backfill says in its snapshot's summary what it was.
-const (
-	backfillID    = "smelt.backfill"
-	backfillScope = "smelt.backfill-scope"
-)
-
 // snapshotEntry says what a snapshot did, and who made it.
 func snapshotEntry(tableName string, s table.Snapshot) (entry, error) {
 	e := entry{
 		Snapshot: s.ID, Time: s.Time, Operation: s.Operation, By: "another engine",
 		Rows: figure(s, "total-records"), Added: figure(s, "added-records"), Removed: figure(s, "deleted-records"),
-		Scope: s.Summary[backfillScope], sequence: s.Sequence,
+		Scope: s.Summary[ledger.BackfillScope], sequence: s.Sequence,
 	}
 	if s.Parent != 0 {
 		e.Parent = &s.Parent
@@ -187,7 +181,7 @@ func snapshotEntry(tableName string, s table.Snapshot) (entry, error) {
 		if engine := s.Summary["engine-name"]; engine != "" {
 			e.By = engine
 		}
-	case s.Summary[backfillID] != "":
+	case s.Summary[ledger.BackfillID] != "":
 		e.By = "backfill"
 	case layer == "silver":
 		e.By = "silver step"

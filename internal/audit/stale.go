@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"smelt/internal/ledger"
 )
 
 // Stale are the rows of silver that are older than the last change of their row of
@@ -31,16 +33,13 @@ func (b *Backfill) String() string {
 	return b.At.UTC().Format(time.DateTime) + ", " + scope
 }
 
-// summaryScope is where a backfill's snapshot says what was replayed.
-const summaryScope = "smelt.backfill-scope"
-
 // lastBackfill looks for the last backfill among silver's snapshots.
 func (g *gathering) lastBackfill() {
 	if g.tables.silver == nil {
 		return
 	}
 	for _, s := range g.tables.silver.Ancestors() {
-		if scope, ok := s.Summary[summaryScope]; ok {
+		if scope, ok := s.Summary[ledger.BackfillScope]; ok {
 			g.LastBackfill = &Backfill{Snapshot: s.ID, At: s.Time, Scope: scope}
 			return
 		}

@@ -18,6 +18,12 @@ import (
 // table's properties.
 const property = "smelt.ledger"
 
+// What the snapshot of a backfill says of itself, beside the ledger.
+const (
+	BackfillID    = "smelt.backfill"
+	BackfillScope = "smelt.backfill-scope" // as the flags of the command
+)
+
 // Silver is the ledger of a silver table. The counts are of all records up to
 // the position.
 type Silver struct {
