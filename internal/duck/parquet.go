@@ -207,10 +207,10 @@ func ReadParquet(columns []smelt.Column, paths []string) string {
 // ReadParquetFiles is like ReadParquet, with a column __file beside: the place of
 // a row's file in paths, from 0.
 func ReadParquetFiles(columns []smelt.Column, paths []string) string {
-	columns = append(slices.Clone(columns), smelt.Column{Name: "filename", Type: smelt.Type{Name: "varchar"}})
-	rows := readParquet(columns, paths, "*", ", filename = true")
-	return fmt.Sprintf(`(SELECT r.* EXCLUDE (filename), f.n AS __file FROM %s AS r
-		JOIN (SELECT unnest(%s) AS path, generate_subscripts(%[2]s, 1) - 1 AS n) AS f ON r.filename = f.path)`, rows, listOf(paths))
+	columns = append(slices.Clone(columns), smelt.Column{Name: "__path", Type: smelt.Type{Name: "varchar"}})
+	rows := readParquet(columns, paths, "*", ", filename = '__path'")
+	return fmt.Sprintf(`(SELECT r.* EXCLUDE (__path), f.n AS __file FROM %s AS r
+		JOIN (SELECT unnest(%s) AS path, generate_subscripts(%[2]s, 1) - 1 AS n) AS f ON r.__path = f.path)`, rows, listOf(paths))
 }
 
 func readParquet(columns []smelt.Column, paths []string, names, options string) string {
