@@ -175,8 +175,11 @@ func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
 		{"./bin/smelt status", "stages, lag, trouble and what to do about it"},
 		{"./bin/smelt verify", "recount the whole lake"},
 		{"./bin/smelt connect trino", "or spark, pyiceberg, duckdb: how they read this lake"},
-		{"./scripts/stop.sh", "stop; start again, and it goes on where it was"},
 	}
+	if s.Pipelines == "" {
+		next = append(next, [2]string{"./scripts/correct-location.sh", "correct history while the stream runs"})
+	}
+	next = append(next, [2]string{"./scripts/stop.sh", "stop; start again, and it goes on where it was"})
 	fmt.Fprintln(w)
 	for _, p := range places {
 		fmt.Fprintf(w, "  %-12s%s\n", p[0], p[1])
@@ -187,7 +190,7 @@ func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
 	}
 	fmt.Fprintf(w, "\nTry next\n  ./scripts/query.sh -c \"%s\"\n", query)
 	for _, n := range next {
-		fmt.Fprintf(w, "  %-27s%s\n", n[0], n[1])
+		fmt.Fprintf(w, "  %-31s%s\n", n[0], n[1])
 	}
 	fmt.Fprintf(w, "\n%s\nSensor Stream is queryable.\n", r)
 }
