@@ -207,10 +207,19 @@ func ReadParquet(columns []smelt.Column, paths []string) string {
 // ReadParquetFiles is like ReadParquet, with a column __file beside: the place of
 // a row's file in paths, from 0.
 func ReadParquetFiles(columns []smelt.Column, paths []string) string {
-	columns = append(slices.Clone(columns), smelt.Column{Name: "__path", Type: smelt.Type{Name: "varchar"}})
-	rows := readParquet(columns, paths, "*", ", filename = '__path'")
-	return fmt.Sprintf(`(SELECT r.* EXCLUDE (__path), f.n AS __file FROM %s AS r
-		JOIN (SELECT unnest(%s) AS path, generate_subscripts(%[2]s, 1) - 1 AS n) AS f ON r.__path = f.path)`, rows, listOf(paths))
+	const filename = "filename"
+	if slices.ContainsFunc(columns, func(c smelt.Column) bool { return strings.EqualFold(c.Name, filename) }) {
+		// DuckDB takes conditions on such a column for ones on the paths.
+		files := []string{"SELECT *, 0 AS __file FROM " + ReadParquet(columns, nil)}
+		for i := range paths {
+			files = append(files, fmt.Sprintf("SELECT *, %d FROM %s", i, ReadParquet(columns, paths[i:i+1])))
+		}
+		return "(" + strings.Join(files, " UNION ALL ") + ")"
+	}
+	columns = append(slices.Clone(columns), smelt.Column{Name: filename, Type: smelt.Type{Name: "varchar"}})
+	rows := readParquet(columns, paths, "*", ", filename = true")
+	return fmt.Sprintf(`(SELECT r.* EXCLUDE (filename), f.n AS __file FROM %s AS r
+		JOIN (SELECT unnest(%s) AS path, generate_subscripts(%[2]s, 1) - 1 AS n) AS f ON r.filename = f.path)`, rows, listOf(paths))
 }
 
 func readParquet(columns []smelt.Column, paths []string, names, options string) string {
