@@ -47,12 +47,9 @@ func TestMeanwhile(t *testing.T) {
 		replaced []int // objects that are read from then on
 	}{
 		{"the first part's file is merged", "caught up", func(w *world) { w.compact(silverName, 0, 1) }, []int{0, 2}},
-		{"the last part's file is merged", "caught up", func(w *world) { w.compact(silverName, 3, 5) }, []int{5}},
 		{"other files are merged", "caught up", func(w *world) { w.compact(silverName, 1, 3) }, nil},
 		{"all files are merged", "locked", func(w *world) { w.compact(silverName, 0, 1, 2, 3, 4, 5) }, []int{0, 2, 5}},
-		{"a file is merged at the last moment", "tagged", func(w *world) { w.compact(silverName, 3, 5) }, []int{5}},
-		{"other files are merged at the last moment", "tagged", func(w *world) { w.compact(silverName, 1, 3) }, nil},
-		{"rows are appended", "caught up", func(w *world) { w.appendOld() }, []int{6}},
+		{"the last part's file is merged at the last moment", "tagged", func(w *world) { w.compact(silverName, 3, 5) }, []int{5}},
 		{"rows are appended under the lock", "locked", func(w *world) { w.appendOld() }, []int{6}},
 		{"rows are appended at the last moment", "tagged", func(w *world) { w.appendOld() }, []int{6}},
 		{"rows are appended that are right", "tagged", func(w *world) { w.appendNew() }, nil},
@@ -82,9 +79,6 @@ func TestMeanwhile(t *testing.T) {
 			same(t, "objects read again", p.keys("get", "bronze/"), pick(w.stored("bronze/"), c.replaced)...)
 			same(t, "cities by sensor", w.distinct("sensor_id", "city"), "hel-001 Helsinki", "nyc-001 New York")
 			w.whole()
-			if again := w.run(backfill.Scope{ReferenceChanges: true}); again.Published || again.Replayed > 0 {
-				t.Errorf("again: got %+v", again)
-			}
 		})
 	}
 }

@@ -18,11 +18,12 @@ const healRows = 50_000
 // one: a small backfill at a time. It is a [smelt.Stage].
 type Healer struct {
 	silver.Config
+	rows   int64 // about how many a step replays
 	healed int64 // version of the references at which nothing was left to heal
 }
 
 // NewHealer makes the healer of a pipeline.
-func NewHealer(cfg silver.Config) *Healer { return &Healer{Config: cfg, healed: -1} }
+func NewHealer(cfg silver.Config) *Healer { return &Healer{Config: cfg, rows: healRows, healed: -1} }
 
 // Name tells the healer from the stages that write the tables.
 func (h *Healer) Name() string { return "heal." + h.Pipeline.Name }
@@ -64,7 +65,7 @@ func (h *Healer) Step(ctx context.Context) (smelt.Progress, error) {
 }
 
 func (h *Healer) heal(ctx context.Context) (r Result, err error) {
-	job, err := Open(ctx, h.Config, Scope{Unmatched: true, Most: healRows})
+	job, err := Open(ctx, h.Config, Scope{Unmatched: true, Most: h.rows})
 	if err != nil {
 		return r, err
 	}

@@ -2,6 +2,7 @@ package backfill_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,4 +149,59 @@ func TestNewColumn(t *testing.T) {
 	}
 	same(t, "silver", w.rows(silverName, "id", "twice"), "a 2", "b 4", "c 6", "d 8", "e 10", "f 12", "g 14", "h 16")
 	w.whole()
+}
+
+// What is in quarantine for what it is stays there as it is, whatever it is.
+func TestHostileStays(t *testing.T) {
+	t.Parallel()
+	w := setup(t, pipeline(t, "unique: [id]"))
+	for _, value := range []string{
+		"no json", "[1]", "\xff\x00", `{"id":"a"}`, `{"id":"a","id":"b","sensor_id":"c","v":1,"ts":"2026-11-01T10:00:00Z"}`,
+		`{"id":"a","sensor_id":"c","v":1,"ts":"yesterday"}`, `{"id":"a","sensor_id":"c","v":1,"ts":"1800-01-01T00:00:00Z"}`,
+		`{"id":"a","sensor_id":"c","v":9999999999,"ts":"2026-11-01T10:00:00Z"}`, strings.Repeat("long", recordMax),
+		`{"id":"a","sensor_id":"hel-001","v":1,"ts":"2026-11-01T10:00:00Z"}`, `{"id":"a","sensor_id":"hel-001","v":2,"ts":"2026-11-01T10:00:00Z"}`,
+	} {
+		w.topic.Append(smelt.Record{Timestamp: smelt.NoTimestamp, Value: []byte(value)})
+		w.sent[0]++
+	}
+	w.topic.Append(smelt.Record{Timestamp: smelt.NoTimestamp}) // a tombstone
+	w.add()
+	heads := w.heads()
+	for _, scope := range []backfill.Scope{{Quarantined: true}, {All: true}} {
+		if r := w.run(scope); r.Differs || r.Published || scope.Quarantined && r.Replayed != w.ledger().Rejected() {
+			t.Errorf("%s: got %+v", scope, r)
+		}
+	}
+	if !maps.Equal(w.heads(), heads) || w.ledger().Rejected() < 9 {
+		t.Errorf("the tables are at %v, and were at %v; the ledger says %+v", w.heads(), heads, w.ledger())
+	}
+}
+
+// Quarantine too may be compacted or added to meanwhile.
+func TestQuarantineMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		step   string
+		commit func(w *world)
+		silver []string
+	}{
+		{"caught up", func(w *world) { w.compact(quarantineName, 0, 1) }, []string{"a", "b", "f"}},
+		{"tagged", func(w *world) { w.compact(quarantineName, 0, 1) }, []string{"a", "b", "f"}},
+		{"caught up", func(w *world) { w.add("g hel-001 7 2026-11-01T12:00:00Z") }, []string{"a", "b", "f", "g"}},
+	} {
+		w, p := setAside(t, "expect: {small: v < 8, early: ts < '2026-11-04'}")
+		done := false
+		p.reach = func(step string) error {
+			if step == c.step && !done {
+				done = true
+				c.commit(w)
+			}
+			return nil
+		}
+		if r, err := w.open(p, backfill.Scope{Quarantined: true}).Run(t.Context(), nil); err != nil || r.Entered != int64(len(c.silver)-2) {
+			t.Errorf("at %q: got %+v, %v", c.step, r, err)
+		}
+		same(t, "silver", w.rows(silverName, "id"), c.silver...)
+		w.whole()
+	}
 }

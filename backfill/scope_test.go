@@ -2,6 +2,7 @@ package backfill_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -72,42 +73,51 @@ func TestWhere(t *testing.T) {
 	}
 }
 
+// byAlias joins the reference under another name.
+const byAlias = "SELECT id, %s.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations AS l ON b.sensor_id = l.sensor_id"
+
 // The rows of a changed reference row are found by the key that the events have,
-// whatever silver.sql makes of it.
+// where silver has it as it is. Elsewhere they are all that are older.
 func TestReferenceKey(t *testing.T) {
 	t.Parallel()
+	w := history(t)
 	for _, c := range []struct {
 		name string
 		sql  string
 		key  string // the plan's
-		rows int64  // in scope: by key, or all that are older
+		rows int64
 	}{
 		{"as it is", silverSQL, "sensor_id", 2},
-		{"under another name", strings.Replace(silverSQL, "sensor_id,", "sensor_id AS s,", 1), "s", 2},
-		{"qualified", "SELECT id, b.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations AS l ON b.sensor_id = l.sensor_id", "sensor_id", 2},
-		{"the reference's", "SELECT id, locations.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations ON b.sensor_id = locations.sensor_id", "", 3},
-		{"the reference's by an alias", "SELECT id, l.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations AS l ON b.sensor_id = l.sensor_id", "", 3},
-		{"changed", strings.Replace(silverSQL, "sensor_id,", "upper(sensor_id) AS sensor_id,", 1), "", 3},
-		{"left out", strings.Replace(silverSQL, "sensor_id,", "", 1), "", 3},
+		{"qualified", fmt.Sprintf(byAlias, "b"), "sensor_id", 2},
+		{"the reference's", strings.Replace(silverSQL, "sensor_id,", "locations.sensor_id,", 1), "", 6},
+		{"the reference's by an alias", fmt.Sprintf(byAlias, "l"), "", 6},
+		{"changed", strings.Replace(silverSQL, "sensor_id,", "upper(sensor_id) AS sensor_id,", 1), "", 6},
+		{"left out", strings.Replace(silverSQL, "sensor_id,", "", 1), "", 6},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			p := pipeline(t)
-			p.Silver.SQL = c.sql
-			w := setup(t, p)
-			w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:00:00Z", "c zzz-001 3 2026-11-01T10:00:00Z")
-			w.locate("hel-001=Helsinki", "nyc-001=New York", "zzz-001=Oulu")
-			plan, err := w.open(w.process(), backfill.Scope{ReferenceChanges: true}).Plan(t.Context())
-			if err != nil || plan.Records != c.rows || plan.KeyName != c.key {
-				t.Errorf("got %+v, %v, want %d rows by %q", plan, err, c.rows, c.key)
-			}
-			healed := w.clone(t)
-			w.run(backfill.Scope{ReferenceChanges: true})
-			same(t, "cities", w.rows(silverName, "id", "city"), "a Helsinki", "b New York", "c Oulu")
-			healed.run(backfill.Scope{Unmatched: true})
-			same(t, "cities, healed", healed.rows(silverName, "id", "city"), "a Espoo", "b New York", "c Oulu")
-		})
+		p := w.process()
+		p.pipeline = pipeline(t)
+		p.pipeline.Silver.SQL = c.sql
+		plan, err := w.open(p, backfill.Scope{ReferenceChanges: true}).Plan(t.Context())
+		if err != nil || plan.Records != c.rows || plan.KeyName != c.key {
+			t.Errorf("%s: got %+v, %v, want %d rows by %q", c.name, plan, err, c.rows, c.key)
+		}
 	}
+}
+
+// Where silver has the reference's key, which is NULL while there is no row, those
+// rows are found all the same.
+func TestReferenceKeyIsNull(t *testing.T) {
+	t.Parallel()
+	p := pipeline(t)
+	p.Silver.SQL = fmt.Sprintf(byAlias, "l")
+	w := setup(t, p)
+	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:00:00Z", "c zzz-001 3 2026-11-01T10:00:00Z")
+	w.locate("hel-001=Helsinki", "nyc-001=New York", "zzz-001=Oulu")
+	healed := w.clone(t)
+	healed.run(backfill.Scope{Unmatched: true})
+	same(t, "cities, healed", healed.rows(silverName, "id", "city"), "a Espoo", "b New York", "c Oulu")
+	w.run(backfill.Scope{ReferenceChanges: true})
+	same(t, "cities, corrected", w.rows(silverName, "id", "city"), "a Helsinki", "b New York", "c Oulu")
 }
 
 // Without a table there is nothing to correct, and it says so.

@@ -28,6 +28,7 @@ import (
 const (
 	cacheBytes = 64 << 20 // of a process: more than any test has
 	duckBytes  = 1 << 30
+	recordMax  = 1 << 10
 
 	silverName     = "silver.readings"
 	quarantineName = "quarantine.readings"
@@ -113,8 +114,8 @@ func (w *world) start() {
 	w.silver, w.eyes = nil, w.process()
 	w.bronze = bronze.NewWriter(bronze.Config{
 		Pipeline: w.pipeline.Name, Store: w.objects, Log: slog.New(slog.DiscardHandler),
-		Flush: time.Millisecond, // nobody waits for company
-		Open:  func(_ context.Context, resume smelt.Resume) (smelt.Source, error) { return w.topic.Open(resume), nil },
+		RecordMax: recordMax, Flush: time.Millisecond, // nobody waits for company
+		Open: func(_ context.Context, resume smelt.Resume) (smelt.Source, error) { return w.topic.Open(resume), nil },
 	})
 }
 

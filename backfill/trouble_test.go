@@ -167,10 +167,11 @@ func TestTrouble(t *testing.T) {
 			if left := w.stored(""); !slices.Equal(left, stored) && !c.open {
 				t.Errorf("the store has\n%v\nwant\n%v", left, stored)
 			}
-			p.fault, p.reach = nil, nil
-			p.Parts.References = w.refs
-			if r, err := w.open(p, backfill.Scope{ReferenceChanges: true}).Run(t.Context(), nil); err != nil || r.Differing != 2 {
-				t.Errorf("when the trouble is over: got %+v, %v", r, err)
+			if c.open { // what is left is in nobody's way
+				if r := w.run(backfill.Scope{ReferenceChanges: true}); r.Differing != 2 {
+					t.Errorf("when the trouble is over: got %+v", r)
+				}
+				w.whole()
 			}
 		})
 	}
@@ -180,7 +181,7 @@ func TestTrouble(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	past := history(t)
-	for _, when := range []string{"rebuilt", "caught up", "locked", "audited", "tagged"} {
+	for _, when := range []string{"rebuilt", "locked", "tagged"} {
 		w := past.clone(t)
 		heads, stored := w.heads(), w.stored("silver/")
 		ctx, cancel := context.WithCancel(t.Context())
