@@ -6,6 +6,8 @@ import (
 
 	"github.com/apache/iceberg-go"
 	ice "github.com/apache/iceberg-go/table"
+
+	"smelt"
 )
 
 // Reached returns the keys of all files that a table has, sorted: metadata
@@ -83,4 +85,23 @@ func (t *Table) KeptOnMain() int {
 		return *n
 	}
 	return 0
+}
+
+// ForeignFile describes a file as another engine does: with bounds of a double
+// column that leave its NaN out, and how many there are; below 0: not counted.
+func (t *Table) ForeignFile(key, column string, nans int64) (File, error) {
+	field, ok := t.ice.Schema().FindFieldByName(column)
+	if !ok {
+		return File{}, smelt.ErrNotFound
+	}
+	b, err := iceberg.NewDataFileBuilder(t.ice.Spec(), iceberg.EntryContentData, t.lake.Path(key), iceberg.ParquetFile, nil, nil, nil, 3, 1)
+	if err != nil {
+		return File{}, err
+	}
+	lower, upper := bounds(field.Type, "1.0", "2.0")
+	b.LowerBoundValues(map[int][]byte{field.ID: lower}).UpperBoundValues(map[int][]byte{field.ID: upper})
+	if nans >= 0 {
+		b.NaNValueCounts(map[int]int64{field.ID: nans})
+	}
+	return t.file(b.Build()), nil
 }

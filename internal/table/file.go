@@ -48,10 +48,14 @@ func (f File) AllNull(column string) bool {
 
 // Bounds returns the smallest and the largest value of a column that the file may
 // hold, as bool, int32, int64, float32, float64, string or time.Time. When they
-// are not known, or of another type, ok is false.
+// are not known, or of another type, ok is false; so it is where there may be NaN,
+// which other engines leave out of them.
 func (f File) Bounds(column string) (lo, hi any, ok bool) {
 	field, ok := f.schema.FindFieldByName(column)
 	if !ok {
+		return nil, nil, false
+	}
+	if nans, counted := f.data.NaNValueCounts()[field.ID]; floating(field.Type) && (!counted || nans > 0) {
 		return nil, nil, false
 	}
 	lo, okLo := boundValue(field.Type, f.data.LowerBoundValues()[field.ID])
