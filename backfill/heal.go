@@ -20,7 +20,11 @@ type Healer struct {
 	silver.Config
 	rows   int64 // about how many a step replays
 	healed int64 // version of the references at which nothing was left to heal
+	looked look  // the last at which nothing was left, at a version that silver had not seen yet
 }
+
+// look is a look at a snapshot of silver, with references of a version.
+type look struct{ snapshot, version int64 }
 
 // NewHealer makes the healer of a pipeline.
 func NewHealer(cfg silver.Config) *Healer { return &Healer{Config: cfg, rows: healRows, healed: -1} }
@@ -48,15 +52,19 @@ func (h *Healer) Step(ctx context.Context) (smelt.Progress, error) {
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	if l.Unmatched == 0 {
+	current, _ := t.Current()
+	if l.Unmatched == 0 || h.looked == (look{current.ID, version}) {
 		return smelt.Progress{}, nil
 	}
 	r, err := h.heal(ctx)
 	if err != nil {
 		return smelt.Progress{}, fmt.Errorf("%s: %w", h.Name(), err)
 	}
-	if !r.More || !r.Differs { // those that still find none would be found again and again
+	switch over := !r.More || !r.Differs; { // those that still find none would be found again and again
+	case over && (r.Published || l.ReferenceVersion >= version):
 		h.healed = version
+	case over: // a step of the stage that began with an older version may still come
+		h.looked = look{current.ID, version}
 	}
 	if r.Published {
 		h.Log.Info("rows found their reference", "pipeline", h.Pipeline.Name, "rows", r.Differing, "snapshot", r.After)

@@ -68,6 +68,9 @@ func (j *Job) list(ctx context.Context, s span) ([]bronze.Ref, error) {
 		if n >= 0 {
 			return append(refs, page[:n]...), nil
 		}
+		if len(page) == 0 {
+			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("%s was deleted while it was listed: %w", ref.Key, smelt.ErrNotFound))
+		}
 		if len(page) == 1 { // the end of the chain
 			return append(refs, page...), nil
 		}

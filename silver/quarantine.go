@@ -142,8 +142,11 @@ func (o *Outbox) take(ctx context.Context, q *table.Table, have ledger.Quarantin
 		}
 		if h.Rejects != nil {
 			file, err := q.NewFile(h.Rejects.File)
+			if err == nil { // a table with a file that is gone could not be read any more
+				_, err = o.area.Store.Stat(ctx, file.Key)
+			}
 			if err != nil {
-				return nil, have, fmt.Errorf("rejects of %s: %w", TableName(o.pipeline.Name), err)
+				return nil, have, fmt.Errorf("rejects of %s at snapshot %d: %w", TableName(o.pipeline.Name), h.Snapshot.ID, err)
 			}
 			change.Add = append(change.Add, file)
 		}

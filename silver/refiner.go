@@ -98,7 +98,7 @@ func (r *Refiner) BindSince(ctx context.Context, before ledger.Silver) error {
 	}
 	if r.refs.Version < before.ReferenceFloor {
 		return smelt.Mark(smelt.ErrDatabase, fmt.Errorf("the reference tables are at version %d, but a backfill has corrected the table with version %d: "+
-			"is this another database, or one that was restored from a backup? Bring back the right one; or, if it is right, set its counter: UPDATE smelt.reference_counter SET version = %d, and touch the reference tables",
+			"is this another database, one that was restored from a backup, or has the pipeline fewer references than it had? Bring back what was; or, if it is right, set the counter: UPDATE smelt.reference_counter SET version = %d, and touch the reference tables",
 			r.refs.Version, before.ReferenceFloor, before.ReferenceVersion+1))
 	}
 	return nil

@@ -79,10 +79,11 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 		tally.observe(stage, p)
 	}
 	var pipelines []*smelt.Pipeline
+	var healing sync.Mutex
 	for _, l := range lines {
 		all.Keep = append(all.Keep, line.NewKeeper(l.Pipeline, parts))
 		if s.Heal {
-			all.Mend = append(all.Mend, backfill.NewHealer(line.SilverConfig(l.Pipeline, parts)))
+			all.Mend = append(all.Mend, &inTurn{backfill.NewHealer(line.SilverConfig(l.Pipeline, parts)), &healing})
 		}
 		pipelines = append(pipelines, l.Pipeline)
 	}
@@ -94,6 +95,21 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	watchers.Go(func() { s.gauge(ctx, parts, pipelines, metrics) })
 	watchers.Go(func() { tally.log(ctx, parts.Log) })
 	return smelt.Run(ctx, all)
+}
+
+// inTurn is a stage of which one of several steps at a time. A healer takes a lock
+// of the database while it holds another: of all pipelines' at once none would
+// get its second.
+type inTurn struct {
+	smelt.Stage
+	turn *sync.Mutex
+}
+
+// Step waits for its turn.
+func (s *inTurn) Step(ctx context.Context) (smelt.Progress, error) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	return s.Stage.Step(ctx)
 }
 
 // openLines checks the pipelines against the real source, store and database,
