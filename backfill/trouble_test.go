@@ -201,3 +201,11 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// Two rows of a reference for one key would make two of each record.
+func TestTwoRowsForAKey(t *testing.T) {
+	t.Parallel()
+	w := history(t)
+	w.locate("hel-001=Helsinki", "hel-001=Espoo", "nyc-001=New York")
+	w.refused(w.process(), backfill.Scope{ReferenceChanges: true}, smelt.ErrPipeline, "more than one row for record 0:0")
+}
