@@ -28,7 +28,7 @@ func (j *Job) audit(ctx context.Context) error {
 	for _, x := range j.Pipeline.Silver.Expect {
 		var n int64
 		err := j.session.Row(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE _rebuilt_at = %s AND (%s) IS NOT TRUE",
-			duck.ReadParquet(j.columns, staged), timestamp(j.now), x.Condition), &n)
+			duck.ReadParquet(j.columns, staged), duck.Timestamp(j.now), x.Condition), &n)
 		if err != nil {
 			return err
 		}

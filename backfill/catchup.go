@@ -100,7 +100,7 @@ func (j *Job) declare(ctx context.Context) error {
 	}
 	return j.session.Exec(ctx,
 		"CREATE TABLE IF NOT EXISTS work.entered (piece INTEGER, "+keys+"_partition_id INTEGER, _partition_offset BIGINT)",
-		"CREATE TABLE IF NOT EXISTS work.rejected (piece INTEGER, "+declarations(rejectColumns)+")")
+		"CREATE TABLE IF NOT EXISTS work.rejected (piece INTEGER, "+duck.Declarations(rejectColumns)+")")
 }
 
 // measure tells how much there is to do.
@@ -201,19 +201,7 @@ func (j *Job) enteredBy(ctx context.Context, fresh []table.File) (numbers []int,
 		}
 		same += join + fmt.Sprintf("e.%s = f.%[1]s", duck.Quote(k))
 	}
-	rows, err := j.session.Query(ctx, fmt.Sprintf("SELECT DISTINCT e.piece FROM work.entered AS e JOIN %s AS f ON %s", duck.ReadParquet(j.columns, paths), same))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers, rows.Err()
+	return j.session.Ints(ctx, fmt.Sprintf("SELECT DISTINCT e.piece FROM work.entered AS e JOIN %s AS f ON %s", duck.ReadParquet(j.columns, paths), same))
 }
 
 // lostQuarantine says whether a file of quarantine that was looked at is there no

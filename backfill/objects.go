@@ -93,21 +93,16 @@ func (j *Job) holding(ctx context.Context, refs []bronze.Ref, lineages string) (
 	if err := j.session.Load(ctx, "work", "objects", columns, duck.Rows(rows)); err != nil {
 		return nil, err
 	}
-	found, err := j.session.Query(ctx, `SELECT DISTINCT o.object FROM `+lineages+` AS l
+	places, err := j.session.Ints(ctx, `SELECT DISTINCT o.object FROM `+lineages+` AS l
 		ASOF JOIN work.objects AS o ON l._partition_id = o._partition_id AND l._partition_offset >= o._partition_offset ORDER BY 1`)
 	if err != nil {
 		return nil, err
 	}
-	defer found.Close()
-	var out []bronze.Ref
-	for found.Next() {
-		var i int
-		if err := found.Scan(&i); err != nil {
-			return nil, err
-		}
-		out = append(out, refs[i])
+	out := make([]bronze.Ref, len(places))
+	for i, n := range places {
+		out[i] = refs[n]
 	}
-	return out, found.Err()
+	return out, nil
 }
 
 // A chunk of bronze is read at a time: so much that reading it outweighs what

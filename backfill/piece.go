@@ -82,20 +82,8 @@ func (j *Job) rebuild(ctx context.Context, t *table.Table) error {
 }
 
 // scoped are the numbers of the files that have records in scope.
-func (j *Job) scoped(ctx context.Context) (numbers []int, err error) {
-	rows, err := j.session.Query(ctx, "SELECT DISTINCT file FROM work.lineage ORDER BY 1")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers, rows.Err()
+func (j *Job) scoped(ctx context.Context) ([]int, error) {
+	return j.session.Ints(ctx, "SELECT DISTINCT file FROM work.lineage ORDER BY 1")
 }
 
 // rebuildPiece replays the records in scope of some files.
@@ -149,8 +137,8 @@ func (j *Job) replay(ctx context.Context, p *piece, dir string) error {
 		return err
 	}
 	err = j.session.Exec(ctx,
-		"CREATE OR REPLACE TABLE work.after ("+declarations(j.refiner.Columns())+")",
-		"CREATE OR REPLACE TABLE work.turned ("+declarations(rejectColumns)+")",
+		"CREATE OR REPLACE TABLE work.after ("+duck.Declarations(j.refiner.Columns())+")",
+		"CREATE OR REPLACE TABLE work.turned ("+duck.Declarations(rejectColumns)+")",
 		"CREATE OR REPLACE TABLE work.times (_partition_id INTEGER, _partition_offset BIGINT, _timestamp TIMESTAMPTZ, _key VARCHAR)")
 	if err != nil {
 		return err
@@ -228,11 +216,11 @@ func (j *Job) compare(ctx context.Context, p *piece, paths []string) error {
 			duck.ReadParquetFiles(j.columns, paths), lineage),
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.differing AS
 			SELECT a.* REPLACE (b._ingested_at AS _ingested_at, %s AS _rebuilt_at), b.__file, b._unmatched AS __unmatched
-			FROM work.after AS a JOIN work.before AS b USING %s WHERE %s`, timestamp(j.now), lineage, strings.Join(differs, " OR ")),
+			FROM work.after AS a JOIN work.before AS b USING %s WHERE %s`, duck.Timestamp(j.now), lineage, strings.Join(differs, " OR ")),
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.departing AS
 			SELECT b.__file, b._partition_id, b._partition_offset, b._unmatched AS __unmatched FROM work.before AS b ANTI JOIN work.after USING %s`, lineage),
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.entering AS
-			SELECT a.* REPLACE (%s AS _rebuilt_at) FROM work.after AS a ANTI JOIN work.before USING %s`, timestamp(j.now), lineage))
+			SELECT a.* REPLACE (%s AS _rebuilt_at) FROM work.after AS a ANTI JOIN work.before USING %s`, duck.Timestamp(j.now), lineage))
 }
 
 // stamps are the columns of silver that say how a row came to be, not what it is.
@@ -256,8 +244,8 @@ func (j *Job) write(ctx context.Context, t *table.Table, p *piece, paths []strin
 	for _, n := range rewritten {
 		p.remove, stay = append(p.remove, p.read[n]), append(stay, paths[n])
 	}
-	columns := names(j.columns)
-	have := names(j.refiner.Columns())
+	columns := duck.Names(j.columns)
+	have := duck.Names(j.refiner.Columns())
 	err = j.session.Exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TABLE work.out AS
 			SELECT %s FROM %s WHERE (_partition_id, _partition_offset) NOT IN (
 				SELECT _partition_id, _partition_offset FROM work.differing UNION ALL SELECT _partition_id, _partition_offset FROM work.departing)
@@ -294,18 +282,6 @@ func (j *Job) future(t *table.Table) (*table.Table, error) {
 }
 
 // rewritten are the places in a piece's files of those in which a row differs.
-func (j *Job) rewritten(ctx context.Context) (places []int, err error) {
-	rows, err := j.session.Query(ctx, "SELECT DISTINCT __file FROM (SELECT __file FROM work.differing UNION ALL SELECT __file FROM work.departing) WHERE __file IS NOT NULL ORDER BY 1")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var n int
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
-		places = append(places, n)
-	}
-	return places, rows.Err()
+func (j *Job) rewritten(ctx context.Context) ([]int, error) {
+	return j.session.Ints(ctx, "SELECT DISTINCT __file FROM (SELECT __file FROM work.differing UNION ALL SELECT __file FROM work.departing) WHERE __file IS NOT NULL ORDER BY 1")
 }

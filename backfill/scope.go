@@ -71,10 +71,10 @@ func (j *Job) criterion(ctx context.Context, t *table.Table) (criterion, error) 
 		conditions = append(conditions, "("+j.scope.Where+")")
 	}
 	if !j.scope.From.IsZero() {
-		conditions = append(conditions, at+" >= "+timestamp(j.scope.From))
+		conditions = append(conditions, at+" >= "+duck.Timestamp(j.scope.From))
 	}
 	if !j.scope.To.IsZero() {
-		conditions = append(conditions, at+" < "+timestamp(j.scope.To))
+		conditions = append(conditions, at+" < "+duck.Timestamp(j.scope.To))
 	}
 	within := func(f table.File) bool {
 		lo, hi, known := f.Range(j.Pipeline.Events.Time)
@@ -197,9 +197,4 @@ func (j *Job) keyColumn(r smelt.Reference, t *table.Table) smelt.Column {
 		}
 	}
 	return smelt.Column{}
-}
-
-// timestamp writes a time as SQL, to the microsecond.
-func timestamp(t time.Time) string {
-	return "TIMESTAMPTZ '" + t.UTC().Format("2006-01-02 15:04:05.000000") + "+00'"
 }

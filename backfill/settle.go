@@ -3,9 +3,9 @@ package backfill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
-	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/table"
 	"smelt/silver"
@@ -43,7 +43,7 @@ func (j *Job) deduplicate(ctx context.Context, t *table.Table, p *piece) error {
 		fmt.Sprintf("CREATE OR REPLACE TABLE work.moved AS SELECT d.* FROM work.differing AS d JOIN work.before AS b USING %s WHERE %s", lineage, moved),
 		fmt.Sprintf(`INSERT INTO work.departed SELECT %d, _partition_id, _partition_offset, false FROM (
 			SELECT _partition_id, _partition_offset FROM work.departing UNION ALL SELECT _partition_id, _partition_offset FROM work.moved)`, p.number),
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.candidates AS SELECT %s FROM work.entering UNION ALL SELECT %[1]s FROM work.moved", names(j.refiner.Columns())))
+		fmt.Sprintf("CREATE OR REPLACE TABLE work.candidates AS SELECT %s FROM work.entering UNION ALL SELECT %[1]s FROM work.moved", duck.Names(j.refiner.Columns())))
 	if err != nil {
 		return err
 	}
@@ -73,12 +73,19 @@ func (j *Job) deduplicate(ctx context.Context, t *table.Table, p *piece) error {
 		entered)
 }
 
-// keys are the columns by which a row is known to repeat another.
+// keys are the columns by which a row is known to repeat another, each once: the
+// event time may be among those that are declared.
 func (j *Job) keys() []string {
 	if len(j.Pipeline.Silver.Unique) == 0 {
 		return nil
 	}
-	return append(append([]string{}, j.Pipeline.Silver.Unique...), j.Pipeline.Events.Time)
+	var keys []string
+	for _, k := range append(slices.Clone(j.Pipeline.Silver.Unique), j.Pipeline.Events.Time) {
+		if !slices.Contains(append(keys, "_partition_id", "_partition_offset"), k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // enteredColumns are those of work.entered, which has the rows that are new to silver.
@@ -149,20 +156,4 @@ func (j *Job) readTwins(ctx context.Context, files []table.File, condition strin
 		"INSERT INTO work.lineage SELECT -1, _partition_id, _partition_offset, NULL FROM work.found",
 		"INSERT INTO work.quarantined FROM work.found WHERE "+lineage+" NOT IN (SELECT _partition_id, _partition_offset FROM work.quarantined)",
 		"DROP TABLE work.found")
-}
-
-func names(columns []smelt.Column) string {
-	out := make([]string, len(columns))
-	for i, c := range columns {
-		out[i] = duck.Quote(c.Name)
-	}
-	return strings.Join(out, ", ")
-}
-
-func declarations(columns []smelt.Column) string {
-	out := make([]string, len(columns))
-	for i, c := range columns {
-		out[i] = duck.Quote(c.Name) + " " + c.Type.String()
-	}
-	return strings.Join(out, ", ")
 }

@@ -162,3 +162,19 @@ func TestTwinMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// The event time may be a part of the key.
+func TestTimeInKey(t *testing.T) {
+	t.Parallel()
+	w := setup(t, pipeline(t, "expect: {small: v < 5}", "unique: [id, ts]"))
+	w.add("a hel-001 9 2026-11-01T10:00:00Z", "a hel-001 1 2026-11-01T10:01:00Z", "a hel-001 2 2026-11-01T10:01:00Z")
+	p := w.process()
+	p.pipeline = pipeline(t, "unique: [id, ts]")
+	r, err := w.open(p, backfill.Scope{Quarantined: true}).Run(t.Context(), nil)
+	if err != nil || r.Entered != 1 || !maps.Equal(r.Released, map[string]int64{"small": 1}) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	same(t, "silver", w.rows(silverName, "id", "v"), "a 1", "a 9")
+	same(t, "quarantine", w.rows(quarantineName, "_partition_id", "_partition_offset", "detail"), "0 2 0:1")
+	w.whole()
+}

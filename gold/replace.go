@@ -56,7 +56,7 @@ func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir str
 // work.windows with the windows, unless they are all.
 func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error {
 	err := s.session.Exec(ctx,
-		"CREATE OR REPLACE TABLE work.fresh ("+declarations(s.computed(j))+")",
+		"CREATE OR REPLACE TABLE work.fresh ("+duck.Declarations(s.computed(j))+")",
 		"CREATE OR REPLACE TABLE work.windows (w TIMESTAMPTZ)")
 	if err != nil {
 		return err
@@ -105,14 +105,14 @@ func (s *Stage) part(ctx context.Context, j job, c chunk) error {
 func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
 	at := duck.Quote(s.Pipeline.Events.Time)
 	between := func(from, to time.Time) string {
-		return fmt.Sprintf("%s >= %s AND %s < %s", at, timestamp(from), at, timestamp(to))
+		return fmt.Sprintf("%s >= %s AND %s < %s", at, duck.Timestamp(from), at, duck.Timestamp(to))
 	}
 	if c.all {
 		return between(c.from, c.to), nil
 	}
 	starts := make([]string, len(c.windows))
 	for i, w := range c.windows {
-		starts[i] = "(" + timestamp(w) + ")"
+		starts[i] = "(" + duck.Timestamp(w) + ")"
 	}
 	if err := s.session.Exec(ctx, "INSERT INTO work.windows VALUES "+strings.Join(starts, ", ")); err != nil {
 		return "", err
@@ -128,7 +128,7 @@ func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
 // checkWindows refuses rows that are of no window, or of one not asked for.
 func (s *Stage) checkWindows(ctx context.Context, c chunk) error {
 	w := s.window()
-	fits := fmt.Sprintf("%s = %s AND %s >= %s AND %s < %s", w, bucket(s.Model.Window, w), w, timestamp(c.from), w, timestamp(c.to))
+	fits := fmt.Sprintf("%s = %s AND %s >= %s AND %s < %s", w, bucket(s.Model.Window, w), w, duck.Timestamp(c.from), w, duck.Timestamp(c.to))
 	if !c.all {
 		fits += fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", w)
 	}
@@ -161,7 +161,7 @@ func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected [
 	if err != nil {
 		return nil, nil, err
 	}
-	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+declarations(j.columns)+", __file VARCHAR)")
+	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+duck.Declarations(j.columns)+", __file VARCHAR)")
 	for i, f := range affected {
 		if err == nil {
 			err = s.session.Exec(ctx, fmt.Sprintf("INSERT INTO work.old BY NAME SELECT *, %s AS __file FROM %s",
@@ -187,12 +187,12 @@ func (s *Stage) holds(f table.File, windows []time.Time) bool {
 // windows that changed, and the other rows of the files that are replaced for
 // them, which it returns.
 func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now time.Time) ([]table.File, error) {
-	w, model := s.window(), names(s.computed(j))
+	w, model := s.window(), duck.Names(s.computed(j))
 	mine := w + " IN (SELECT w FROM work.windows)"
 	if j.all != "" {
 		mine = "true"
 	}
-	final := fmt.Sprintf("%s + to_microseconds(%d) <= %s", "c.w", s.Model.Window.Microseconds(), timestamp(j.before.Watermark))
+	final := fmt.Sprintf("%s + to_microseconds(%d) <= %s", "c.w", s.Model.Window.Microseconds(), duck.Timestamp(j.before.Watermark))
 	if j.before.Watermark.IsZero() {
 		final = "false"
 	}
@@ -210,7 +210,7 @@ func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now tim
 			FROM work.fresh AS f JOIN work.revisions AS r ON f.%s::TIMESTAMPTZ = r.w
 			UNION ALL BY NAME
 			SELECT %s FROM work.old WHERE __file IN (FROM work.replaced) AND %s NOT IN (SELECT w FROM work.changed)`,
-			names(s.computed(j)), timestamp(now), duck.Quote(s.Model.Column), names(j.columns), w))
+			duck.Names(s.computed(j)), duck.Timestamp(now), duck.Quote(s.Model.Column), duck.Names(j.columns), w))
 	if err != nil {
 		return nil, err
 	}
@@ -237,31 +237,10 @@ func (s *Stage) window() string { return duck.Quote(s.Model.Column) + "::TIMESTA
 // computed are the columns that the model gives.
 func (s *Stage) computed(j job) []smelt.Column { return j.columns[:len(j.columns)-len(ownColumns)] }
 
-func names(columns []smelt.Column) string {
-	out := make([]string, len(columns))
-	for i, c := range columns {
-		out[i] = duck.Quote(c.Name)
-	}
-	return strings.Join(out, ", ")
-}
-
 func casts(columns []smelt.Column) string {
 	out := make([]string, len(columns))
 	for i, c := range columns {
 		out[i] = fmt.Sprintf("%s::%s AS %s", duck.Quote(c.Name), c.Type, duck.Quote(c.Name))
 	}
 	return strings.Join(out, ", ")
-}
-
-func declarations(columns []smelt.Column) string {
-	out := make([]string, len(columns))
-	for i, c := range columns {
-		out[i] = duck.Quote(c.Name) + " " + c.Type.String()
-	}
-	return strings.Join(out, ", ")
-}
-
-// timestamp writes a time as SQL, to the microsecond.
-func timestamp(t time.Time) string {
-	return "TIMESTAMPTZ '" + t.UTC().Format("2006-01-02 15:04:05.000000") + "+00'"
 }

@@ -65,7 +65,7 @@ func (r *Refiner) Duplicates(ctx context.Context, t *table.Table, fresh Fresh) e
 func DuplicateRejects(duplicates, records string, now time.Time) string {
 	return fmt.Sprintf(`SELECT _partition_id, _partition_offset, b._timestamp, b._key, NULL AS raw, 'silver' AS stage, '%s' AS reason,
 			NULL AS field, d.twin AS detail, %s AS quarantined_at
-		FROM %s AS d JOIN %s AS b USING (_partition_id, _partition_offset)`, ReasonDuplicate, timestamp(now), duplicates, records)
+		FROM %s AS d JOIN %s AS b USING (_partition_id, _partition_offset)`, ReasonDuplicate, duck.Timestamp(now), duplicates, records)
 }
 
 // span gives the event times between which silver rows may be twins of fresh

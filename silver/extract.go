@@ -36,10 +36,10 @@ const lineSlack = 1 << 10
 // over it, which is what silver.sql reads.
 func (e *extractor) prepare(ctx context.Context) error {
 	return e.session.Exec(ctx,
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.records (%s, %s)", e.declarations(), lineage),
+		fmt.Sprintf("CREATE OR REPLACE TABLE work.records (%s, %s)", duck.Declarations(e.events.Columns), lineage),
 		fmt.Sprintf(`CREATE OR REPLACE VIEW bronze.%s AS
 			SELECT %s, _partition_id, _partition_offset, _timestamp, _key, _headers
-			FROM work.records WHERE NOT __tombstone AND __reason IS NULL`, duck.Quote(e.name), e.names()))
+			FROM work.records WHERE NOT __tombstone AND __reason IS NULL`, duck.Quote(e.name), duck.Names(e.events.Columns)))
 }
 
 // extract fills work.records from local files, whose longest line is given:
@@ -193,22 +193,6 @@ func (e *extractor) outputs() string {
 	out := make([]string, len(e.events.Columns))
 	for i, c := range e.events.Columns {
 		out[i] = valueName(i) + " AS " + duck.Quote(c.Name)
-	}
-	return strings.Join(out, ", ")
-}
-
-func (e *extractor) names() string {
-	out := make([]string, len(e.events.Columns))
-	for i, c := range e.events.Columns {
-		out[i] = duck.Quote(c.Name)
-	}
-	return strings.Join(out, ", ")
-}
-
-func (e *extractor) declarations() string {
-	out := make([]string, len(e.events.Columns))
-	for i, c := range e.events.Columns {
-		out[i] = duck.Quote(c.Name) + " " + c.Type.String()
 	}
 	return strings.Join(out, ", ")
 }

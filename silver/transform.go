@@ -151,7 +151,7 @@ func (t *transformer) transform(ctx context.Context, refs smelt.ReferenceSet, no
 				SELECT %s, %s AS %s, %d::BIGINT AS %s, %s AS %s, NULL::TIMESTAMPTZ AS %s
 				FROM work.transform AS s %s
 			)`,
-		t.failed(), strings.Join(casts, ", "), timestamp(now), colIngestedAt, refs.Version, colReferenceVersion,
+		t.failed(), strings.Join(casts, ", "), duck.Timestamp(now), colIngestedAt, refs.Version, colReferenceVersion,
 		names, colUnmatched, colRebuiltAt, join))
 	if err != nil {
 		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/silver.sql: %w", t.pipeline.Name, err))
@@ -221,7 +221,7 @@ func (t *transformer) reject(ctx context.Context, now time.Time) error {
 		fields += fmt.Sprintf(" WHEN %d THEN %s", i, duck.Literal(e.field))
 	}
 	reason, field := "CASE __failed"+whens+" END", "nullif(CASE __failed"+fields+" END, '')"
-	at := timestamp(now) + " AS quarantined_at"
+	at := duck.Timestamp(now) + " AS quarantined_at"
 	return t.session.Exec(ctx,
 		`CREATE OR REPLACE TABLE work.rejects AS
 			SELECT _partition_id, _partition_offset, _timestamp, _key, __raw AS raw,
@@ -236,9 +236,4 @@ func (t *transformer) reject(ctx context.Context, now time.Time) error {
 				SELECT _partition_id, _partition_offset, '%s', NULL FROM work.filtered
 			) AS f JOIN work.records AS r USING (_partition_id, _partition_offset)`, at, reason, field, ReasonFiltered),
 		"DELETE FROM work.silver WHERE __failed IS NOT NULL")
-}
-
-// timestamp writes a time as SQL, to the microsecond.
-func timestamp(t time.Time) string {
-	return "TIMESTAMPTZ '" + t.UTC().Format("2006-01-02 15:04:05.000000") + "+00'"
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/table"
 )
@@ -92,7 +91,7 @@ func (r *tracing) fill(ctx context.Context, g goldTable, w *TracedWindow) error 
 		w.ComputedAt = &at
 	}
 	found, err := selectRows(ctx, r.session, g.table.Columns(), relation,
-		fmt.Sprintf("%s ORDER BY %s DESC, %s LIMIT %d", where, r.likeness(g), names(g.table.Columns()), tracedRows))
+		fmt.Sprintf("%s ORDER BY %s DESC, %s LIMIT %d", where, r.likeness(g), duck.Names(g.table.Columns()), tracedRows))
 	w.Rows = append(w.Rows, found...)
 	return err
 }
@@ -109,12 +108,4 @@ func (r *tracing) likeness(g goldTable) string {
 		same = append(same, fmt.Sprintf("coalesce(%s::VARCHAR = %s, false)::BIGINT", duck.Quote(c.Name), duck.Literal(mine.Text)))
 	}
 	return strings.Join(same, " + ")
-}
-
-func names(columns []smelt.Column) string {
-	quoted := make([]string, len(columns))
-	for i, c := range columns {
-		quoted[i] = duck.Quote(c.Name)
-	}
-	return strings.Join(quoted, ", ")
 }

@@ -159,6 +159,24 @@ func (s *Session) Strings(ctx context.Context, query string, args ...any) ([]str
 	return out, wrap(query, rows.Err())
 }
 
+// Ints runs a query whose rows are one number each.
+func (s *Session) Ints(ctx context.Context, query string) ([]int, error) {
+	rows, err := s.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []int
+	for rows.Next() {
+		var n int
+		if err := rows.Scan(&n); err != nil {
+			return nil, wrap(query, err)
+		}
+		out = append(out, n)
+	}
+	return out, wrap(query, rows.Err())
+}
+
 // Never says whether a query is known to give no row, by its plan alone: the
 // statistics of the tables that it reads, say, rule its conditions out. It does
 // not run the query.
@@ -303,19 +321,4 @@ func Malformed(err error) bool {
 func OutOfMemory(err error) bool {
 	var de *duckdb.Error
 	return errors.As(err, &de) && de.Type == duckdb.ErrorTypeOutOfMemory
-}
-
-// Quote writes an identifier.
-func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
-
-// Literal writes a string.
-func Literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
-// List writes a list of strings.
-func List(items []string) string {
-	quoted := make([]string, len(items))
-	for i, s := range items {
-		quoted[i] = Literal(s)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
 }
