@@ -174,7 +174,7 @@ func TestTimeInKey(t *testing.T) {
 	if err != nil || r.Entered != 1 || !maps.Equal(r.Released, map[string]int64{"small": 1}) {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	same(t, "silver", w.rows(silverName, "id", "v"), "a 1", "a 9")
+	same(t, "silver", w.rows(silverName, "id", "v"), "a 9", "a 1")
 	same(t, "quarantine", w.rows(quarantineName, "_partition_id", "_partition_offset", "detail"), "0 2 0:1")
 	w.whole()
 }
