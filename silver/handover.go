@@ -67,6 +67,13 @@ func Pending(silver []table.Snapshot, have ledger.Quarantine) ([]Handover, error
 	return pending, nil
 }
 
+// RolledBack says whether silver, by its snapshots, the newest first, was rolled
+// back to before what quarantine has, which its next step brings in line.
+func RolledBack(silver []table.Snapshot, have ledger.Quarantine) bool {
+	i := slices.IndexFunc(silver, func(s table.Snapshot) bool { return s.Sequence <= have.SilverSequence })
+	return i >= 0 && silver[i].ID != have.SilverSnapshot
+}
+
 // follow takes quarantine to another of its states when silver was rolled back:
 // to before what quarantine has, whose records will be judged again; or forward
 // again, when the snapshots are gone that know what was handed over in between.

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +32,9 @@ const fillOdd = `CREATE TABLE work.odd AS
 
 const (
 	rollBack = "Something other than smelt has changed silver.{}: roll it back to the snapshot before (its position goes back along), and the pipeline reads bronze again from there."
-	takeOut  = "Something other than smelt has changed quarantine.{}: roll it back to the snapshot before."
+	takeOut  = "Something other than smelt has changed quarantine.{}: roll silver.{} back to the snapshot before; quarantine follows, and the pipeline reads bronze again from there."
+	restore  = "Mend bronze first."
+	follow   = "silver.{} was rolled back, and quarantine.{} follows with the pipeline's next step: start it, and verify again."
 	report   = "No stop or restart can do this, so it is a bug in smelt: please report it with this output."
 )
 
@@ -45,8 +48,8 @@ var checks = []check{
 	{"stray", "silver", "b = 0 AND s > 0 AND NOT ahead AND NOT unread", "with a row in silver.{}, but not in bronze.{}", rollBack},
 	{"stray", "quarantine", "b = 0 AND q > 0 AND NOT ahead AND NOT unread", "with a row in quarantine.{}, but not in bronze.{}", takeOut},
 	{"ahead", "silver", "s > 0 AND ahead", "with a row in silver.{} beyond the position that it notes, so that they will be read again", rollBack},
-	{"ahead", "quarantine", "q > 0 AND ahead", "with a row in quarantine.{} beyond silver's position, so that they will be read again: silver was rolled back, and quarantine was not", takeOut},
-	{"unread", "bronze", "b = 0 AND unread", "of silver.{} and quarantine.{} that could not be looked up, since bronze cannot be read so far", "Mend bronze first."},
+	{"ahead", "quarantine", "q > 0 AND ahead", "with a row in quarantine.{} beyond silver's position, so that they will be read again", takeOut},
+	{"unread", "bronze", "b = 0 AND unread", "of silver.{} and quarantine.{} that could not be looked up, since bronze cannot be read so far", restore},
 }
 
 // compare finds the records that are not in exactly one place.
@@ -77,9 +80,16 @@ func (r *recounting) check(ctx context.Context, c check) error {
 	if err != nil {
 		return err
 	}
+	mend := c.mend
+	switch {
+	case r.rolledBack && (c.name == "lost" || c.name == "both" || c.name == "ahead" && c.layer == "quarantine"):
+		mend = follow
+	case c.name == "stray" && slices.ContainsFunc(r.verdict.Mismatches, func(m Mismatch) bool { return m.Table == "bronze."+r.pipeline.Name }):
+		mend = restore
+	}
 	named := func(text string) string { return strings.ReplaceAll(text, "{}", r.pipeline.Name) }
 	r.mismatch(c.name, c.layer+"."+r.pipeline.Name, n, examples, "%s %s: %s. %s",
-		count(n, "record"), named(c.says), some(examples, n), named(c.mend))
+		count(n, "record"), named(c.says), some(examples, n), named(mend))
 	return nil
 }
 

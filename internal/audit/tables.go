@@ -23,6 +23,7 @@ type tables struct {
 	silverLedger     ledger.Silver
 	recorded         bool              // silver has a ledger
 	pending          []silver.Handover // what silver has handed over and quarantine has not taken yet
+	rolledBack       bool              // silver was rolled back, and quarantine has not followed yet
 }
 
 // goldTable is the table of one model.
@@ -52,6 +53,7 @@ func load(ctx context.Context, lake *table.Lake, p *smelt.Pipeline) (t tables, e
 	if current, ok := t.silver.Current(); ok {
 		t.snapshot = current.ID
 	}
+	t.rolledBack = t.quarantine != nil && silver.RolledBack(t.silver.Ancestors(), t.quarantineLedger)
 	t.pending, err = silver.Pending(t.silver.Ancestors(), t.quarantineLedger)
 	return t, err
 }

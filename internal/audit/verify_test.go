@@ -426,10 +426,34 @@ func TestVerifyMismatches(t *testing.T) {
 			},
 			receipt: "bronze 11 = silver 7 + quarantine 4 + tombstones 2 ✗  gold 7 ✓",
 			says: []string{
-				"1 record with more than one row in quarantine.readings: 1:1. Something other than smelt has changed quarantine.readings: roll it back to the snapshot before.",
+				"1 record with more than one row in quarantine.readings: 1:1. Something other than smelt has changed quarantine.readings: roll silver.readings back to the snapshot before; quarantine follows, and the pipeline reads bronze again from there.",
 				"1 record in both silver.readings and quarantine.readings: 0:0. No stop or restart can do this, so it is a bug in smelt: please report it with this output.",
 				`The ledger of silver.readings notes 2 rejects with the reason "not json", but 4 were counted.` + note,
 				`The ledger of quarantine.readings notes 2 rows with the reason "not json", but 4 were counted.` + note,
+			},
+		},
+		{
+			name: "silver rolled back, and the pipeline does not run",
+			harm: func(t *testing.T, w *world) {
+				before := w.load(t, "silver.readings")
+				l, _, _, err := ledger.Read[ledger.Silver](before)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.send(0, "!a")
+				w.drain(t)
+				properties, err := ledger.Properties(l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				current, _ := before.Current()
+				if _, err := w.load(t, "silver.readings").Rollback(t.Context(), current.ID, properties, ""); err != nil {
+					t.Fatal(err)
+				}
+			},
+			receipt: "bronze 11 = silver 7 + quarantine 3 + tombstones 2 ✗  + 2 on their way  gold 8 ✓",
+			says: []string{
+				"1 record with a row in quarantine.readings beyond silver's position, so that they will be read again: 0:7. silver.readings was rolled back, and quarantine.readings follows with the pipeline's next step: start it, and verify again.",
 			},
 		},
 		{
@@ -448,7 +472,7 @@ func TestVerifyMismatches(t *testing.T) {
 			receipt: "bronze 9 = silver 7 + quarantine 2 + tombstones 2 ✗  gold 7 ✓",
 			says: []string{
 				"Partition 0 of bronze ends at offset 5, but silver has read up to 7: objects are missing at its end. Restore them from a backup or from older versions in the bucket.",
-				"2 records with a row in silver.readings, but not in bronze.readings: 0:5, 0:6." + mend,
+				"2 records with a row in silver.readings, but not in bronze.readings: 0:5, 0:6. Mend bronze first.",
 				"The ledger of silver.readings notes 11 records read from bronze, but 9 were counted." + note,
 			},
 		},
@@ -458,8 +482,8 @@ func TestVerifyMismatches(t *testing.T) {
 			receipt: "bronze 9 = silver 7 + quarantine 2 + tombstones 2 ✗  gold 7 ✓",
 			says: []string{
 				"Partition 1 of bronze has 2 records up to offset 4, but its objects count 4: objects are missing at its beginning, or lines were changed. Restore them from a backup or from older versions in the bucket.",
-				"1 record with a row in silver.readings, but not in bronze.readings: 1:0." + mend,
-				"1 record with a row in quarantine.readings, but not in bronze.readings: 1:1. Something other than smelt has changed quarantine.readings: roll it back to the snapshot before.",
+				"1 record with a row in silver.readings, but not in bronze.readings: 1:0. Mend bronze first.",
+				"1 record with a row in quarantine.readings, but not in bronze.readings: 1:1. Mend bronze first.",
 				"The ledger of silver.readings notes 11 records read from bronze, but 9 were counted." + note,
 			},
 		},
