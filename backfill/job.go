@@ -154,7 +154,7 @@ func (j *Job) choose(ctx context.Context, t *table.Table) error {
 			return err
 		}
 		if fault != "" {
-			return scopeError{fmt.Errorf("--where %q: %s", j.scope.Where, fault)}
+			return scopeError{fmt.Errorf("--where %s: %s", j.scope.where(), fault)}
 		}
 	}
 	c, err := j.criterion(ctx, t)

@@ -148,7 +148,7 @@ func (j *Job) userError(err error) error {
 		return err
 	}
 	what, _, _ := strings.Cut(refused.Message(), "\n") // what follows shows a statement that nobody wrote
-	return scopeError{fmt.Errorf("--where %q: %s", j.scope.Where, what)}
+	return scopeError{fmt.Errorf("--where %s: %s", j.scope.where(), what)}
 }
 
 // scanQuarantine looks for records in scope in files of quarantine that it has

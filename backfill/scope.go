@@ -38,12 +38,24 @@ func (s Scope) String() string {
 	add(s.ReferenceChanges, "--reference-changes")
 	add(s.Unmatched, "unmatched")
 	add(s.All, "--all")
-	add(s.Where != "", "--where %q", s.Where)
+	add(s.Where != "", "--where %s", s.where())
 	add(!s.From.IsZero(), "--from %s", s.From.UTC().Format(time.RFC3339))
 	add(!s.To.IsZero(), "--to %s", s.To.UTC().Format(time.RFC3339))
 	add(s.Quarantined, "--quarantined")
 	add(s.Reason != "", "--reason %q", s.Reason)
 	return strings.Join(out, " ")
+}
+
+// mostShown is how many characters of a condition messages and snapshots have: a
+// table's metadata has those of all its snapshots.
+const mostShown = 500
+
+// where writes the condition, or its beginning.
+func (s Scope) where() string {
+	if text := []rune(s.Where); len(text) > mostShown {
+		return fmt.Sprintf("%q…", string(text[:mostShown]))
+	}
+	return fmt.Sprintf("%q", s.Where)
 }
 
 // criterion is a scope made ready to choose rows of silver, which a query calls s.
@@ -81,7 +93,7 @@ func (j *Job) criterion(ctx context.Context, t *table.Table) (criterion, error) 
 		return !known || (j.scope.From.IsZero() || !hi.Before(j.scope.From)) && (j.scope.To.IsZero() || lo.Before(j.scope.To))
 	}
 	c := criterion{condition: strings.Join(conditions, " AND "), may: byBounds(within)}
-	if j.scope.Where != "" {
+	if j.scope.Where != "" && len(j.scope.Where) <= mostPruned {
 		c.may = (&pruner{j.session, j.columns, c.condition}).may
 	}
 	return c, nil

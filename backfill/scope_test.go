@@ -76,6 +76,17 @@ func TestWhere(t *testing.T) {
 // byAlias joins the reference under another name.
 const byAlias = "SELECT id, %s.sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset FROM bronze.readings AS b LEFT JOIN reference.locations AS l ON b.sensor_id = l.sensor_id"
 
+// A condition of a list as long as a command line holds is shown by its beginning.
+func TestLongWhere(t *testing.T) {
+	t.Parallel()
+	w := history(t)
+	where := "city = 'Espoo'" + strings.Repeat(" OR city = 'no such city'", 2000)
+	plan, err := w.open(w.process(), backfill.Scope{Where: where}).Plan(t.Context())
+	if err != nil || plan.Records != 2 || len(plan.Scope) > 600 {
+		t.Errorf("got %d records by a scope of %d bytes, %v", plan.Records, len(plan.Scope), err)
+	}
+}
+
 // The rows of a changed reference row are found by the key that the events have,
 // where silver has it as it is. Elsewhere they are all that are older.
 func TestReferenceKey(t *testing.T) {
