@@ -47,6 +47,9 @@ func (c *backfillCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return usagef("there is no terminal to ask on: --yes replays without asking, --plan only says what would be replayed")
 	}
 	b, err := s.openBackfill(ctx, pipelines[0], scope, io)
+	if err != nil && interrupted(ctx) {
+		return errInterrupted // whatever it was that was interrupted
+	}
 	if err != nil {
 		return err
 	}
@@ -161,11 +164,10 @@ func (s *settings) openBackfill(ctx context.Context, p *smelt.Pipeline, scope ba
 
 // told says, with an error, what has become of the tables.
 func (b *backfilling) told(ctx context.Context, p *smelt.Pipeline, err error) error {
-	interrupted := ctx.Err() != nil && errors.Is(context.Cause(ctx), errInterrupted)
-	if interrupted {
+	if interrupted(ctx) {
 		err = errInterrupted // whatever it was that was interrupted
 	}
-	if !interrupted && (!b.replaying || errors.Is(err, smelt.ErrAudit)) { // it says so itself
+	if !interrupted(ctx) && (!b.replaying || errors.Is(err, smelt.ErrAudit)) { // it says so itself
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), toldTimeout)

@@ -75,7 +75,7 @@ func counted(p backfill.Progress) string {
 // rest will take.
 func progressLine(p backfill.Progress, took time.Duration) string {
 	rate := float64(p.Records) / took.Seconds()
-	if p.Records == p.Total || rate < 1 {
+	if p.Records >= p.Total || rate < 1 {
 		return counted(p)
 	}
 	left := time.Duration(float64(p.Total-p.Records) / rate * float64(time.Second))

@@ -73,7 +73,7 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	when, ok := table.ParseTime(strings.TrimSpace(text), now)
-	if !ok {
+	if !ok || when.IsZero() { // which would be no bound
 		return time.Time{}, usageError{fmt.Errorf("%s %q is no time, such as 2026-11-29T22:45:01Z, 2026-11-29 22:45 or 2026-11-29, in UTC, or 2h for two hours ago", flag, text)}
 	}
 	return when, nil

@@ -95,9 +95,11 @@ func (c historyCmd) Run(ctx context.Context, s *settings, io *streams) error {
 
 // named loads a table that a person named.
 func (l *lake) named(ctx context.Context, name string) (*table.Table, error) {
-	t, err := l.Tables.Load(ctx, name)
-	if !errors.Is(err, smelt.ErrNotFound) {
-		return t, err
+	if strings.Contains(name, ".") { // one without a layer is not there
+		t, err := l.Tables.Load(ctx, name)
+		if !errors.Is(err, smelt.ErrNotFound) {
+			return t, err
+		}
 	}
 	known, err := l.Tables.List(ctx)
 	if err != nil {

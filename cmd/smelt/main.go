@@ -68,7 +68,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	command.BindTo(ctx, (*context.Context)(nil))
 	command.Bind(&cli.settings, &streams{os.Stdin, stdout, stderr})
 	err = command.Run()
-	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errInterrupted) {
+	if errors.Is(err, context.Canceled) && interrupted(ctx) {
 		err = errInterrupted // whatever it was that was interrupted
 	}
 	return report(stderr, err)
@@ -132,3 +132,6 @@ func interruptible() (context.Context, func()) {
 }
 
 var errInterrupted = errors.New("interrupted")
+
+// interrupted says whether a signal has ended ctx.
+func interrupted(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errInterrupted) }

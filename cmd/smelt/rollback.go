@@ -36,6 +36,9 @@ func (c rollbackCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if layer == "quarantine" {
 		return usagef("%s follows silver: roll back silver.%s instead, and its next step brings both in line", c.Table, pipeline)
 	}
+	if c.To == "" { // as a variable that is not set leaves it
+		return usagef("where to? Give a snapshot, a tag or a time, as smelt history %s shows them", c.Table)
+	}
 	lake, err := s.openLake(ctx)
 	if err != nil {
 		return err

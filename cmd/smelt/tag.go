@@ -53,8 +53,14 @@ func (c tagCmd) Run(ctx context.Context, s *settings, io *streams) error {
 
 // check refuses names that a person may not use.
 func (c tagCmd) check() error {
-	if strings.HasPrefix(c.Name, table.TagPrefix) {
+	switch own := strings.HasPrefix(c.Name, table.TagPrefix); {
+	case own && c.Delete:
+		return fmt.Errorf("tags that begin with %s are smelt's own, which it sets and deletes by itself, after %d days", table.TagPrefix, int(table.TagAge.Hours()/24))
+	case own:
 		return fmt.Errorf("tags that begin with %s are smelt's own, which it sets and deletes by itself; choose another name", table.TagPrefix)
+	}
+	if c.Delete { // whatever it is called
+		return nil
 	}
 	return table.CheckTag(c.Name)
 }

@@ -23,6 +23,9 @@ const (
 	// TagAge is how long the tag lasts that a Change or a Rollback sets on what was
 	// there before it.
 	TagAge = 30 * 24 * time.Hour
+
+	// mostTagBytes bounds a name, which every message about a table's tags shows.
+	mostTagBytes = 128
 )
 
 // Tag gives a snapshot a name by which Expire keeps it: for an age, counted from
@@ -131,8 +134,8 @@ func (t *Table) tagCurrent(name string, now time.Time) ([]tag, error) {
 // CheckTag says why a text cannot name a tag: it could not be told from something
 // else, by Resolve or by a person.
 func CheckTag(name string) error {
-	if name == "" || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
-		return fmt.Errorf("%q cannot name a tag: a name is not empty, and neither begins nor ends with a space", name)
+	if name == "" || len(name) > mostTagBytes || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
+		return fmt.Errorf("%.*q cannot name a tag: a name has 1 to %d bytes, is in one line, and neither begins nor ends with a space", mostTagBytes, name, mostTagBytes)
 	}
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return fmt.Errorf("%q cannot name a tag: it reads as the id of a snapshot", name)
