@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -93,9 +94,27 @@ func parse(args []string, stdout, stderr io.Writer, exit func(int)) (*commands, 
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
+	if err := refuseEmpty(command); err != nil {
+		return nil, nil, err
+	}
 	cli.args = args
 	cli.noteExplicit(command)
 	return cli, command, cli.checkFile(command.Model.Node.Flags)
+}
+
+// refuseEmpty refuses a flag whose value is empty, as that of a variable in a
+// script may be: --where "" would be no condition, and so every row. A setting
+// may be empty, which unsets it.
+func refuseEmpty(k *kong.Context) error {
+	for _, p := range k.Path {
+		if p.Flag == nil || p.Resolved || p.Flag.Tag.Get("setting") != "" {
+			continue
+		}
+		if value := p.Flag.Target; value.Kind() == reflect.String && value.String() == "" {
+			return usagef("--%s: its value is empty", p.Flag.Name)
+		}
+	}
+	return nil
 }
 
 // withComments keeps SQL that begins with a comment from being taken for a flag.
