@@ -27,6 +27,10 @@ import "time"
 //	    what it is called: a condition over the tables old and new
 //	gold:                              # optional
 //	  hourly: {window: 1h, column: hour}
+//	retain:                            # optional, and so is each key in it: for ever without
+//	  bronze: 30d                      # counted from when a record was written
+//	  silver: 365d                     # counted from the event time
+//	  gold: 1825d                      # counted from a window's beginning
 //
 // The types are varchar, boolean, tinyint, smallint, integer, bigint, float,
 // double, decimal(p,s), date, timestamptz, uuid, json, struct(…) and lists.
@@ -40,6 +44,7 @@ type Pipeline struct {
 	References []Reference
 	Silver     Silver
 	Gold       []Model
+	Retain     Retain
 	Test       []byte // test.txtar, for [ReadTest]; nil when there is none
 
 	marks map[string]mark // where pipeline.yml says what
@@ -88,6 +93,13 @@ type Silver struct {
 type PartitionField struct {
 	Transform string // identity, year, month, day, hour (never before 1970)
 	Column    string
+}
+
+// Retain says how long a pipeline's data is kept; 0 is for ever.
+type Retain struct {
+	Bronze time.Duration // since a record was written to bronze
+	Silver time.Duration // since the event time
+	Gold   time.Duration // since the beginning of a window
 }
 
 // Expectation is a condition that each silver row must meet.

@@ -41,6 +41,11 @@ type Silver struct {
 	// every row that it concerns. 0: none was looked for.
 	Corrected int64 `json:"corrected,omitempty"`
 
+	// Retired is how many rows retention has taken out of the table, and Retained the
+	// event time from which on it has taken none: rows of before may be gone.
+	Retired  int64     `json:"retired,omitempty"`
+	Retained time.Time `json:"retained,omitzero"`
+
 	// What this very snapshot hands to quarantine, and takes back from there.
 	Rejects  *Rejects `json:"rejects,omitempty"`
 	Released *Rejects `json:"released,omitempty"` // the file has lineages alone
@@ -54,8 +59,8 @@ type Rejects struct {
 }
 
 // Rows is how many rows silver should have: what was read and neither rejected
-// nor a tombstone.
-func (s Silver) Rows() int64 { return s.Records - s.Tombstones - s.Rejected() }
+// nor a tombstone, nor retired since.
+func (s Silver) Rows() int64 { return s.Records - s.Tombstones - s.Rejected() - s.Retired }
 
 // Rejected is how many records were rejected, for any reason.
 func (s Silver) Rejected() int64 {
@@ -82,6 +87,9 @@ type Gold struct {
 	Model          string    `json:"model"`           // digest of the model's SQL and window
 	Windows        int64     `json:"windows"`         // recomputed by this snapshot
 	All            string    `json:"all,omitempty"`   // why this snapshot recomputed everything
+	// Retained is the time from which on retention has taken no window out of the
+	// table: windows that begin before it may be gone, and are not computed again.
+	Retained time.Time `json:"retained,omitzero"`
 }
 
 // Read fills a ledger from a table: the snapshot that has it and how many
