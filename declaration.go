@@ -13,7 +13,7 @@ const (
 )
 
 func (root item) pipeline(p *Pipeline) {
-	top := root.fields([]string{"source", "events"}, []string{"references", "silver", "gold"})
+	top := root.fields([]string{"source", "events"}, []string{"references", "silver", "gold", "retain"})
 	if source, ok := top["source"]; ok {
 		if topic, ok := source.fields([]string{"kafka"}, nil)["kafka"]; ok {
 			p.Topic = topic.topic()
@@ -36,6 +36,9 @@ func (root item) pipeline(p *Pipeline) {
 				p.Gold = append(p.Gold, m)
 			}
 		}
+	}
+	if retain, ok := top["retain"]; ok {
+		p.Retain = retain.retain(p)
 	}
 }
 

@@ -28,9 +28,9 @@ import "time"
 //	gold:                              # optional
 //	  hourly: {window: 1h, column: hour}
 //	retain:                            # optional, and so is each key in it: for ever without
-//	  bronze: 30d                      # counted from when a record was written
-//	  silver: 365d                     # counted from the event time
-//	  gold: 1825d                      # counted from a window's beginning
+//	  bronze: 30d                      # from when a record was written; 1h at least
+//	  silver: 365d                     # from the event time; the watermark at least, and two windows
+//	  gold: 1825d                      # from a window's beginning; a window at least
 //
 // The types are varchar, boolean, tinyint, smallint, integer, bigint, float,
 // double, decimal(p,s), date, timestamptz, uuid, json, struct(…) and lists.
@@ -95,7 +95,12 @@ type PartitionField struct {
 	Column    string
 }
 
-// Retain says how long a pipeline's data is kept; 0 is for ever.
+// Retain says how long a pipeline's data is kept at least; 0 is for ever. What is
+// older goes a whole file, or object, at a time, and is counted as retired. Tags,
+// and snapshots that have not expired, keep what they have.
+//
+// A window of gold that begins before the time from which on silver is whole is
+// frozen: it stays as it is, whatever changes in silver or in its model.
 type Retain struct {
 	Bronze time.Duration // since a record was written to bronze
 	Silver time.Duration // since the event time

@@ -47,16 +47,6 @@ func (it item) duration(least, most time.Duration) time.Duration {
 	return d
 }
 
-func shortDuration(d time.Duration) string {
-	switch {
-	case d >= day:
-		return fmt.Sprintf("%dd", d/day)
-	case d >= time.Minute:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	}
-	return fmt.Sprintf("%ds", d/time.Second)
-}
-
 // columnNameFault says why a text can be no column of events, or nothing. JSON
 // has odd names, which must match exactly; what would break a quoted name is out.
 func columnNameFault(name string) string {

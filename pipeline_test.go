@@ -51,6 +51,10 @@ silver:
     as many as before: (SELECT count(*) FROM old) = (SELECT count(*) FROM new)
 gold:
   hourly: {window: 1h, column: hour}
+retain:
+  bronze: 36h
+  silver: 30d
+  gold: 365d
 `
 
 func TestReadPipeline(t *testing.T) {
@@ -95,7 +99,8 @@ func TestReadPipeline(t *testing.T) {
 			},
 			Audit: []smelt.Audit{{Name: "as many as before", Condition: "(SELECT count(*) FROM old) = (SELECT count(*) FROM new)"}},
 		},
-		Gold: []smelt.Model{{Name: "hourly", Window: time.Hour, Column: "hour", SQL: "SELECT 2"}},
+		Gold:   []smelt.Model{{Name: "hourly", Window: time.Hour, Column: "hour", SQL: "SELECT 2"}},
+		Retain: smelt.Retain{Bronze: 36 * time.Hour, Silver: 30 * 24 * time.Hour, Gold: 365 * 24 * time.Hour},
 	}
 	for i, n := 0, reflect.TypeFor[smelt.Pipeline]().NumField(); i < n; i++ {
 		field := reflect.TypeFor[smelt.Pipeline]().Field(i)
@@ -198,6 +203,21 @@ func TestFaults(t *testing.T) {
 		{"long audit", "(SELECT count(*) FROM old)", strings.Repeat("1+", 1<<15) + "1", []string{`26:24: the condition is longer than 65536 bytes`}},
 		{"window", "1h, c", "7h, c", []string{`28:20: a window must divide the day, or be whole days: 1m, 15m, 1h, 6h, 1d, 7d`}},
 		{"short window", "1h, c", "59s, c", []string{`28:20: "gold.hourly.window" must be 1m at least and 31d at most`}},
+		{"retain for the watermark", "silver: 30d", "silver: 1h", []string{
+			`31:11: silver is kept for 1h, less than 2 windows of gold.hourly (1h each), which are computed from whole windows of silver`,
+			`31:11: silver is kept for 1h, less than the watermark of 90m: late events would go before gold has them`}},
+		{"retain for two windows", "silver: 30d", "silver: 119m", []string{
+			`31:11: silver is kept for 119m, less than 2 windows of gold.hourly (1h each), which are computed from whole windows of silver`}},
+		{"retain for less than a window", "gold: 365d", "gold: 59m", []string{`32:9: "retain.gold" must be 1h at least and 36500d at most`}},
+		{"retain gold for a part of a window", "1h, column: hour}\nretain:\n  bronze: 36h\n  silver: 30d\n  gold: 365d", "2d, column: hour}\nretain:\n  gold: 47h", []string{
+			`30:9: gold is kept for 47h, less than a window of gold.hourly (2d), which would go before it has ended`}},
+		{"retain gold without gold", "gold:\n  hourly: {window: 1h, column: hour}\n", "", []string{
+			`p/hourly.sql: no model of this name, "hourly", stands under gold: in pipeline.yml`,
+			`30:9: there is no gold to keep: leave it out, or declare a model under gold`}},
+		{"retain for too long", "gold: 365d", "gold: 36501d", []string{`32:9: "retain.gold" must be 1h at least and 36500d at most`}},
+		{"retain for no time", "bronze: 36h", "bronze: for ever", []string{`30:11: "for ever" is no duration: write a number and s, m, h or d, such as 10m`}},
+		{"retain misspelt", "  bronze: 36h", "  bronse: 36h", []string{`30:3: unknown key "bronse": did you mean "bronze"?`}},
+		{"retain of nothing", "  bronze: 36h\n  silver: 30d\n  gold: 365d\n", "", []string{`29:8: "retain" is empty: it must be a mapping, such as {key: value}`}},
 		{"silver is taken", "  hourly:", "  hourly: {window: 1h, column: hour}\n  silver:", []string{`29:3: model "silver": silver.sql is taken: choose another name`}},
 		{"several at once", "time: at\n  watermark: 90m", "time: when\n  watermark: soon", []string{
 			`8:9: no column "when" under events.columns: known are id, at, @kind, price, tags, place`,
