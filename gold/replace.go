@@ -25,21 +25,21 @@ func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir str
 	if err := s.recompute(ctx, j, touched); err != nil {
 		return change, nil, err
 	}
-	affected, release, err := s.old(ctx, j, touched)
-	if err != nil {
-		return change, nil, err
-	}
-	defer release()
-	if change.Remove, err = s.merge(ctx, j, affected, now); err != nil {
-		return change, nil, err
-	}
 	future := j.gold
 	if len(added) > 0 {
 		if future, err = j.gold.With(added...); err != nil {
 			return change, nil, err
 		}
 	}
-	written, err := s.session.WriteParquet(ctx, staging.Relation("work.result", future, j.columns), dir, duck.Layout{
+	affected, release, err := s.old(ctx, j, future.Columns(), touched)
+	if err != nil {
+		return change, nil, err
+	}
+	defer release()
+	if change.Remove, err = s.merge(ctx, j, future.Columns(), affected, now); err != nil {
+		return change, nil, err
+	}
+	written, err := s.session.WriteParquet(ctx, staging.Relation("work.result", future, future.Columns()), dir, duck.Layout{
 		FieldIDs:  future.FieldIDs(),
 		Partition: duck.PartitionValues(future.Partition()),
 		Sort:      duck.Quote(s.Model.Column),
@@ -65,7 +65,7 @@ func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error
 	if err != nil {
 		return err
 	}
-	chunks, err := s.chunks(ctx, files, touched, j.all != "")
+	chunks, err := s.chunks(ctx, j, files, touched)
 	if err != nil {
 		return err
 	}
@@ -144,15 +144,16 @@ func (s *Stage) checkWindows(ctx context.Context, c chunk) error {
 }
 
 // old puts into work.old the rows of the gold files that may have rows of the
-// windows.
-func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected []table.File, release func(), err error) {
+// windows, with all columns that the table has: those that the model gives no more
+// stay in frozen windows.
+func (s *Stage) old(ctx context.Context, j job, columns []smelt.Column, touched []time.Time) (affected []table.File, release func(), err error) {
 	if current, ok := j.gold.Current(); ok {
 		files, err := j.gold.Files(ctx, current.ID)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, f := range files {
-			if j.all != "" || s.holds(f, touched) {
+			if j.all != "" && !s.frozen(f, j.floor) || j.all == "" && s.holds(f, touched) {
 				affected = append(affected, f)
 			}
 		}
@@ -161,11 +162,11 @@ func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected [
 	if err != nil {
 		return nil, nil, err
 	}
-	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+duck.Declarations(j.columns)+", __file VARCHAR)")
+	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+duck.Declarations(columns)+", __file VARCHAR)")
 	for i, f := range affected {
 		if err == nil {
 			err = s.session.Exec(ctx, fmt.Sprintf("INSERT INTO work.old BY NAME SELECT *, %s AS __file FROM %s",
-				duck.Literal(f.Key), duck.ReadParquet(j.columns, paths[i:i+1])))
+				duck.Literal(f.Key), duck.ReadParquet(columns, paths[i:i+1])))
 		}
 	}
 	if err != nil {
@@ -183,14 +184,23 @@ func (s *Stage) holds(f table.File, windows []time.Time) bool {
 	return !ok || i < len(windows) && !windows[i].After(hi)
 }
 
+// frozen says whether all rows of a gold file are of frozen windows.
+func (s *Stage) frozen(f table.File, floor time.Time) bool {
+	_, hi, ok := f.Range(s.Model.Column)
+	return ok && Frozen(s.Model.Window, hi, floor)
+}
+
 // merge fills work.result with what is to be written: the fresh rows of the
 // windows that changed, and the other rows of the files that are replaced for
 // them, which it returns.
-func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now time.Time) ([]table.File, error) {
+func (s *Stage) merge(ctx context.Context, j job, columns []smelt.Column, affected []table.File, now time.Time) ([]table.File, error) {
 	w, model := s.window(), duck.Names(s.computed(j))
 	mine := w + " IN (SELECT w FROM work.windows)"
 	if j.all != "" {
 		mine = "true"
+	}
+	if j.all != "" && !j.floor.IsZero() {
+		mine = w + " >= " + duck.Timestamp(j.floor)
 	}
 	final := fmt.Sprintf("%s + to_microseconds(%d) <= %s", "c.w", s.Model.Window.Microseconds(), duck.Timestamp(j.before.Watermark))
 	if j.before.Watermark.IsZero() {
@@ -210,7 +220,7 @@ func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now tim
 			FROM work.fresh AS f JOIN work.revisions AS r ON f.%s::TIMESTAMPTZ = r.w
 			UNION ALL BY NAME
 			SELECT %s FROM work.old WHERE __file IN (FROM work.replaced) AND %s NOT IN (SELECT w FROM work.changed)`,
-			duck.Names(s.computed(j)), duck.Timestamp(now), duck.Quote(s.Model.Column), duck.Names(j.columns), w))
+			duck.Names(s.computed(j)), duck.Timestamp(now), duck.Quote(s.Model.Column), duck.Names(columns), w))
 	if err != nil {
 		return nil, err
 	}

@@ -141,6 +141,7 @@ type job struct {
 	before   ledger.Gold
 	columns  []smelt.Column // of the gold table
 	all      string         // why every window is recomputed; "" when only touched ones are
+	floor    time.Time      // of the windows that are; zero: none is frozen
 }
 
 // at are the snapshots that a refresh begins with.
@@ -205,6 +206,7 @@ func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
 	if j.before, _, recorded, err = ledger.Read[ledger.Gold](j.gold); err != nil {
 		return j, false, err
 	}
+	j.floor = Floor(s.Model.Window, j.source, j.before)
 	switch {
 	case recorded && isNew: // another process was first, and may have seen a newer silver
 		return j, false, nil
@@ -288,7 +290,7 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 	now := time.Now().UTC()
 	next := ledger.Gold{
 		SilverSnapshot: j.snapshot.ID, SilverRows: j.source.Rows(), Model: Digest(s.Model), All: j.all,
-		Newest: j.source.Newest, Windows: int64(len(touched)),
+		Newest: j.source.Newest, Windows: int64(len(touched)), Retained: j.before.Retained,
 	}
 	if !j.source.Newest.IsZero() {
 		next.Watermark = j.source.Newest.Add(-s.Pipeline.Events.Watermark)

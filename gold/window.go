@@ -29,8 +29,8 @@ func start(width time.Duration, t time.Time) time.Time {
 }
 
 // touched gives the windows that have rows in silver files that were added or
-// removed since the recorded snapshot, in order, and how many snapshots that
-// is ago. When it cannot know, it sets j.all.
+// removed since the recorded snapshot, in order and without those that are frozen,
+// and how many snapshots that is ago. When it cannot know, it sets j.all.
 func (s *Stage) touched(ctx context.Context, j *job) (windows []time.Time, behind int, err error) {
 	if j.all != "" {
 		return nil, 0, nil
@@ -48,15 +48,18 @@ func (s *Stage) touched(ctx context.Context, j *job) (windows []time.Time, behin
 	var read []table.File // files whose rows lie in more than one window
 	for _, f := range append(added, removed...) {
 		lo, hi, ok := f.Range(s.Pipeline.Events.Time)
-		if first := start(s.Model.Window, lo); ok && first.Equal(start(s.Model.Window, hi)) {
+		switch first := start(s.Model.Window, lo); {
+		case ok && Frozen(s.Model.Window, hi, j.floor):
+		case ok && first.Equal(start(s.Model.Window, hi)):
 			found[first] = true
-			continue
+		default:
+			read = append(read, f)
 		}
-		read = append(read, f)
 	}
 	if err := s.starts(ctx, s.Model.Window, read, found); err != nil {
 		return nil, 0, err
 	}
+	maps.DeleteFunc(found, func(w time.Time, _ bool) bool { return Frozen(s.Model.Window, w, j.floor) })
 	return slices.SortedFunc(maps.Keys(found), time.Time.Compare), behind, nil
 }
 
@@ -103,15 +106,15 @@ type chunk struct {
 	files    []table.File
 }
 
-// chunks cuts a refresh of the windows listed, in their order, or of all, into
-// parts.
-func (s *Stage) chunks(ctx context.Context, files []table.File, windows []time.Time, all bool) ([]chunk, error) {
+// chunks cuts a refresh of the windows listed, in their order, or of all that are
+// not frozen, into parts.
+func (s *Stage) chunks(ctx context.Context, j job, files []table.File, windows []time.Time) ([]chunk, error) {
 	unit := max(24*time.Hour, s.Model.Window)
 	days := map[time.Time]bool{}
 	for _, w := range windows {
 		days[start(unit, w)] = true
 	}
-	if all {
+	if j.all != "" {
 		if err := s.daysOf(ctx, unit, files, days); err != nil {
 			return nil, err
 		}
@@ -119,7 +122,13 @@ func (s *Stage) chunks(ctx context.Context, files []table.File, windows []time.T
 	var out []chunk
 	var bytes int64
 	for _, day := range slices.SortedFunc(maps.Keys(days), time.Time.Compare) {
-		next := chunk{from: day, to: day.Add(unit), all: all}
+		next := chunk{from: day, to: day.Add(unit), all: j.all != ""}
+		if Frozen(s.Model.Window, day, j.floor) {
+			next.from = j.floor
+		}
+		if !next.from.Before(next.to) {
+			continue // of all the windows; those listed are not frozen
+		}
 		n, _ := slices.BinarySearchFunc(windows, next.to, time.Time.Compare)
 		next.windows, windows = windows[:n:n], windows[n:]
 		var size int64
