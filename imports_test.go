@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 
 	// Over the whole line.
 	"internal/line":     {"bronze", "silver", "gold", "internal/*"}, // puts a pipeline's stages together
+	"internal/maintain": {"bronze", "silver", "gold", "internal/*"}, // keeps every layer in shape
 	"internal/audit":    {"bronze", "silver", "gold", "internal/*"}, // counts every layer
 	"internal/shell":    {"bronze", "silver", "gold", "internal/*"}, // shows every layer
 	"internal/pipetest": {"ingest", "silver", "internal/*"},         // runs a pipeline's test over a line in memory

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"smelt"
 	"smelt/gold"
 	"smelt/internal/duck"
+	"smelt/internal/ledger"
 	"smelt/internal/table"
 )
 
@@ -24,6 +26,7 @@ const (
 )
 
 // compareGold runs every model over silver as it was when gold was computed.
+// Windows that were frozen by then are left out: silver has rows of them no more.
 func (r *recounting) compareGold(ctx context.Context) error {
 	for _, g := range r.gold {
 		item := GoldCount{Table: g.name, SilverRows: g.ledger.SilverRows, Computed: g.recorded, OK: true}
@@ -45,6 +48,7 @@ type comparison struct {
 	goldTable
 	at      string         // the start of a row's window
 	columns []smelt.Column // that the model gives
+	floor   time.Time      // of the windows that were computed from silver; zero: all
 }
 
 func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
@@ -66,7 +70,17 @@ func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
 	if err != nil {
 		return err
 	}
-	c := &comparison{recounting: r, goldTable: g, at: duck.Quote(g.model.Column) + "::TIMESTAMPTZ"}
+	then, ok, err := ledger.At[ledger.Silver](r.silver, g.ledger.SilverSnapshot)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		then = r.silverLedger // which freezes no fewer windows
+	}
+	c := &comparison{
+		recounting: r, goldTable: g, at: duck.Quote(g.model.Column) + "::TIMESTAMPTZ",
+		floor: gold.Floor(g.model.Window, then, g.ledger),
+	}
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
@@ -122,6 +136,13 @@ func (c *comparison) part(ctx context.Context, p part, mine []table.File) (silve
 		return 0, err
 	}
 	if err := c.session.Row(ctx, "SELECT count(*) FROM silver."+duck.Quote(c.pipeline.Name), &silverRows); err != nil {
+		return 0, err
+	}
+	p, some := p.since(c.floor)
+	if !some {
+		return silverRows, nil
+	}
+	if err := c.show(ctx, p, paths); err != nil {
 		return 0, err
 	}
 	var theirs []table.File

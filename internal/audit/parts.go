@@ -45,6 +45,14 @@ func cut(list []table.File, column string, width time.Duration, maxBytes int64) 
 	return parts
 }
 
+// since cuts off what is before a time; some says whether anything is left.
+func (p part) since(t time.Time) (rest part, some bool) {
+	if t.After(p.from) {
+		p.from = t
+	}
+	return p, p.to.IsZero() || p.from.Before(p.to)
+}
+
 // mayHave says whether a file may have rows of the part.
 func (p part) mayHave(f table.File, column string) bool {
 	lo, hi, known := f.Range(column)

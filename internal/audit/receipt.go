@@ -21,7 +21,8 @@ type Receipt struct {
 	Silver       int64       `json:"silver"`        // rows
 	Quarantine   int64       `json:"quarantine"`    // rows, with those handed over and not yet in the table
 	Tombstones   int64       `json:"tombstones"`    // records that are neither
-	OK           bool        `json:"ok"`            // every record of Bronze is in one of the three
+	Retired      int64       `json:"retired"`       // rows that were in silver until retention took them out
+	OK           bool        `json:"ok"`            // every record of Bronze is in one of the four
 	Gold         []GoldCount `json:"gold"`          // one a model, as declared
 	FreshSeconds *float64    `json:"fresh_seconds"` // age of the newest event that all of gold has; null without one
 }
@@ -56,6 +57,9 @@ func (r Receipt) String() string {
 	fmt.Fprintf(&b, "bronze %d = silver %d + quarantine %d", r.Bronze, r.Silver, r.Quarantine)
 	if r.Tombstones > 0 {
 		fmt.Fprintf(&b, " + tombstones %d", r.Tombstones)
+	}
+	if r.Retired > 0 {
+		fmt.Fprintf(&b, " + retired %d", r.Retired)
 	}
 	b.WriteString(" " + tick(r.OK))
 	if r.OnTheirWay > 0 {
@@ -141,7 +145,8 @@ func Count(ctx context.Context, objects smelt.Store, lake *table.Lake, p *smelt.
 
 // receipt adds up what the tables say; what is on its way it leaves out.
 func (t *tables) receipt(ctx context.Context, p *smelt.Pipeline, now time.Time) (Receipt, error) {
-	r := Receipt{Pipeline: p.Name, Bronze: t.silverLedger.Records, Tombstones: t.silverLedger.Tombstones, Gold: []GoldCount{}}
+	l := t.silverLedger
+	r := Receipt{Pipeline: p.Name, Bronze: l.Records, Tombstones: l.Tombstones, Retired: l.Retired, Gold: []GoldCount{}}
 	var err error
 	if r.Silver, err = rows(ctx, t.silver); err != nil {
 		return r, err
@@ -150,13 +155,16 @@ func (t *tables) receipt(ctx context.Context, p *smelt.Pipeline, now time.Time) 
 		return r, err
 	}
 	r.Quarantine += t.pendingRows()
-	r.OK = r.Bronze == r.Silver+r.Quarantine+r.Tombstones
+	r.OK = r.whole()
 	for _, g := range t.gold {
 		r.Gold = append(r.Gold, GoldCount{Table: g.name, SilverRows: g.ledger.SilverRows, Computed: g.recorded, OK: true})
 	}
 	r.FreshSeconds = since(t.newestInGold(), now)
 	return r, nil
 }
+
+// whole says whether every record that silver has read is somewhere.
+func (r Receipt) whole() bool { return r.Bronze == r.Silver+r.Quarantine+r.Tombstones+r.Retired }
 
 // newestInGold is the newest event that every gold table has, or zero.
 func (t *tables) newestInGold() (newest time.Time) {

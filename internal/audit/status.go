@@ -11,6 +11,7 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/gold"
+	"smelt/internal/ledger"
 	"smelt/internal/table"
 )
 
@@ -279,9 +280,12 @@ func (g *gathering) goldStage(ctx context.Context, m smelt.Model) StageStatus {
 	if s.Unknown != "" {
 		return s
 	}
-	lag := max(0, g.tables.silverLedger.Rows()-t.ledger.SilverRows)
+	lag := g.tables.silverLedger.Rows() - t.ledger.SilverRows
 	behind, since := 0, time.Time{}
 	if g.tables.silver != nil {
+		if then, ok, err := ledger.At[ledger.Silver](g.tables.silver, t.ledger.SilverSnapshot); err == nil && ok {
+			lag += g.tables.silverLedger.Retired - then.Retired // it had them, or they would be there
+		}
 		for _, a := range g.tables.silver.Ancestors() {
 			if a.ID == t.ledger.SilverSnapshot {
 				break
@@ -289,6 +293,7 @@ func (g *gathering) goldStage(ctx context.Context, m smelt.Model) StageStatus {
 			behind, since = behind+1, a.Time
 		}
 	}
+	lag = max(0, lag)
 	s.Behind, s.LagRecords, s.LagSeconds = &behind, &lag, lagSeconds(lag, since, g.now)
 	return s
 }

@@ -26,6 +26,7 @@ const (
 	OutcomeQuarantine = "quarantine"
 	OutcomeTombstone  = "tombstone"
 	OutcomeWaiting    = "waiting" // silver has not read it yet
+	OutcomeRetired    = "retired" // it is in bronze alone, as records are whose rows retention took out of silver
 )
 
 // Trace is a record's way through the lake. Its keys in JSON are stable.
@@ -37,6 +38,7 @@ type Trace struct {
 	Object     TracedObject    `json:"object"`     // of bronze
 	Record     json.RawMessage `json:"record"`     // its line in the object, as it is
 	Position   int64           `json:"position"`   // the next offset of the partition that silver reads
+	Retained   *time.Time      `json:"retained"`   // event time up to which rows may have been retired; null when none were
 	Silver     *TracedRow      `json:"silver"`     // null without a row
 	Quarantine *TracedReject   `json:"quarantine"` // null without a row
 	Gold       []TracedWindow  `json:"gold"`       // one a model, as declared; empty without a silver row
@@ -93,6 +95,7 @@ type TracedWindow struct {
 	Silver     *TracedSnapshot `json:"silver_snapshot"` // that it was computed from; null likewise
 	CaughtUp   *bool           `json:"caught_up"`       // that snapshot had the silver row as it is now; null when it cannot be told
 	Final      bool            `json:"final"`           // the watermark has passed the window
+	Frozen     bool            `json:"frozen"`          // it begins before the time from which on silver, or gold, is whole: it is computed no more
 	Revision   int64           `json:"revision"`        // how often it was restated when it was final already
 	ComputedAt *time.Time      `json:"computed_at"`     // null without rows
 }
@@ -143,6 +146,9 @@ func (t Tracer) trace(ctx context.Context, p *smelt.Pipeline, partition int32, o
 	}
 	defer func() { err = errors.Join(err, r.session.Close()) }()
 	r.Position = r.silverLedger.Position[partition]
+	if l := r.silverLedger; l.Retired > 0 {
+		r.Retained = &l.Retained
+	}
 	switch {
 	case r.line.Kind == bronze.KindTombstone:
 		r.Outcome = OutcomeTombstone
@@ -166,7 +172,11 @@ func (r *tracing) findRow(ctx context.Context) (err error) {
 		return r.findWindows(ctx)
 	}
 	r.Outcome = OutcomeQuarantine
-	return r.findReject(ctx)
+	if err := r.findReject(ctx); !errors.Is(err, errLost) || r.Retained == nil {
+		return err
+	}
+	r.Outcome = OutcomeRetired
+	return nil
 }
 
 // tracedSnapshot describes a snapshot of a table; an id of 0 is none.

@@ -335,9 +335,9 @@ func TestTraceJSON(t *testing.T) {
 	t.Parallel()
 	w := healthy(t)
 	for offset, want := range map[int64]string{
-		1: "gold object offset outcome partition pipeline position quarantine record silver" +
-			" silver:file,row,snapshot,table gold:caught_up,computed_at,end,final,revision,row_count,rows,silver_snapshot,snapshot,start,table",
-		3: "gold object offset outcome partition pipeline position quarantine record silver" +
+		1: "gold object offset outcome partition pipeline position quarantine record retained silver" +
+			" silver:file,row,snapshot,table gold:caught_up,computed_at,end,final,frozen,revision,row_count,rows,silver_snapshot,snapshot,start,table",
+		3: "gold object offset outcome partition pipeline position quarantine record retained silver" +
 			" quarantine:file,pending,row,silver_snapshot,snapshot,table",
 	} {
 		text, err := json.Marshal(w.trace(t, 0, offset))

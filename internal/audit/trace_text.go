@@ -36,12 +36,14 @@ func (t *Trace) summary() string {
 		return "is a tombstone, a record without a value: neither silver nor quarantine has a row of it"
 	case OutcomeWaiting:
 		return fmt.Sprintf("is in bronze, and silver has not read it yet: silver is at %d:%d", t.Partition, t.Position)
+	case OutcomeRetired:
+		return fmt.Sprintf("is in bronze alone: its row was retired, as those of before %s are (retain: silver)", t.Retained.Format(time.DateTime+" UTC"))
 	case OutcomeQuarantine:
 		return "is in quarantine: " + t.Quarantine.why()
 	}
 	late := 0
 	for _, g := range t.Gold {
-		if g.CaughtUp == nil || !*g.CaughtUp {
+		if !g.Frozen && (g.CaughtUp == nil || !*g.CaughtUp) {
 			late++
 		}
 	}
@@ -132,10 +134,18 @@ func (w *traceText) window(g TracedWindow) {
 	}
 	w.pairs(
 		[2]string{"table", "at " + g.Snapshot.String()},
-		[2]string{"computed", "from silver's " + g.Silver.String() + ", " + g.progress()},
+		[2]string{"computed", g.computed()},
 		[2]string{"state", g.state()},
 	)
 	w.rows(g)
+}
+
+// computed says from what the window is.
+func (g *TracedWindow) computed() string {
+	if g.Frozen {
+		return "no more: older than what silver, or gold, keeps (retain:), it stays as it was, and later events do not count in it"
+	}
+	return "from silver's " + g.Silver.String() + ", " + g.progress()
 }
 
 // progress says whether the window counts the row.

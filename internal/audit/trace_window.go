@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"smelt/gold"
 	"smelt/internal/duck"
 	"smelt/internal/table"
 )
@@ -49,6 +50,7 @@ func (r *tracing) window(ctx context.Context, g goldTable, start time.Time) (Tra
 		}
 		w.CaughtUp = &had
 	}
+	w.Frozen = gold.Frozen(g.model.Window, start, gold.Floor(g.model.Window, r.silverLedger, g.ledger))
 	w.Final = !g.ledger.Watermark.IsZero() && !w.End.After(g.ledger.Watermark)
 	return w, r.fill(ctx, g, &w)
 }

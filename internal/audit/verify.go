@@ -149,6 +149,7 @@ func (r *recounting) compareSilverLedger(l ledger.Silver) {
 	table, v := r.silver.Name(), &r.verdict
 	r.ledgerCount(table, "records read from bronze", l.Records, v.Bronze)
 	r.ledgerCount(table, "tombstones", l.Tombstones, v.Tombstones)
+	r.ledgerCount(table, "rows that retention took out", l.Retired, v.Retired)
 	r.ledgerCount(table, "rows", l.Rows(), v.Silver)
 	r.ledgerCount(table, "rows that found no reference row", l.Unmatched, v.Unmatched)
 	for _, reason := range keys(v.Quarantined, l.Quarantined) {

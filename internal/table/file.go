@@ -46,6 +46,17 @@ func (f File) AllNull(column string) bool {
 	return counted && nulls == f.Rows
 }
 
+// Nulls returns how many rows have no value of a column, if the file's writer has
+// counted them.
+func (f File) Nulls(column string) (n int64, ok bool) {
+	field, ok := f.schema.FindFieldByName(column)
+	if !ok {
+		return 0, false
+	}
+	n, ok = f.data.NullValueCounts()[field.ID]
+	return n, ok
+}
+
 // Bounds returns the smallest and the largest value of a column that the file may
 // hold, as bool, int32, int64, float32, float64, string or time.Time. When they
 // are not known, or of another type, ok is false; so it is where there may be NaN,
