@@ -204,6 +204,12 @@ func ReadParquet(columns []smelt.Column, paths []string) string {
 	return readParquet(columns, paths, strings.Join(names, ", "), "")
 }
 
+// ReadParquetFields writes a relation over local Parquet files whose columns are
+// found by their field ids; schema is as the table gives it.
+func ReadParquetFields(schema string, paths []string) string {
+	return "(FROM read_parquet(" + List(paths) + ", schema = " + schema + "))"
+}
+
 // ReadParquetFiles is like ReadParquet, with a column __file beside: the place of
 // a row's file in paths, from 0.
 func ReadParquetFiles(columns []smelt.Column, paths []string) string {

@@ -42,6 +42,16 @@ type Staged struct {
 // that had arrived are deleted again, so that a store that comes and goes is not
 // filled with files that no table has.
 func (a Area) Upload(ctx context.Context, t *table.Table, files []smelt.DataFile) ([]Staged, error) {
+	return a.upload(ctx, t, files, t.NewFile)
+}
+
+// UploadRewritten is like Upload, of a file with rows of files of one partition, of
+// which like is one.
+func (a Area) UploadRewritten(ctx context.Context, t *table.Table, like table.File, file smelt.DataFile) ([]Staged, error) {
+	return a.upload(ctx, t, []smelt.DataFile{file}, func(f smelt.DataFile) (table.File, error) { return t.Rewritten(like, f) })
+}
+
+func (a Area) upload(ctx context.Context, t *table.Table, files []smelt.DataFile, describe func(smelt.DataFile) (table.File, error)) ([]Staged, error) {
 	staged, keys := make([]Staged, len(files)), make([]string, len(files))
 	g, uploading := errgroup.WithContext(ctx)
 	g.SetLimit(transfers)
@@ -53,7 +63,7 @@ func (a Area) Upload(ctx context.Context, t *table.Table, files []smelt.DataFile
 			if err := a.put(uploading, f.Path, local); err != nil {
 				return err
 			}
-			file, err := t.NewFile(f)
+			file, err := describe(f)
 			staged[i] = Staged{file, local}
 			return err
 		})

@@ -16,6 +16,7 @@ type File struct {
 	Rows      int64          //
 	Bytes     int64          //
 	Partition map[string]any // by partition field's name, values as NewFile takes them; nil when unpartitioned
+	Spec      int            // the id of the partitioning that these values are of
 	Snapshot  int64          // that added it, be it by compaction; 0 when it is in none yet
 
 	schema *iceberg.Schema
@@ -178,20 +179,40 @@ func (t *Table) NewFile(f smelt.DataFile) (File, error) {
 }
 
 func (t *Table) newFile(f smelt.DataFile) (File, error) {
-	if f.Rows <= 0 || f.Bytes <= 0 {
-		return File{}, fmt.Errorf("%d rows in %d bytes: a file without rows is not added to a table", f.Rows, f.Bytes)
-	}
-	schema, spec := t.ice.Schema(), t.ice.Spec()
-	partition, err := toPartition(spec, schema, f.Partition)
+	spec := t.ice.Spec()
+	partition, err := toPartition(spec, t.ice.Schema(), f.Partition)
 	if err != nil {
 		return File{}, err
+	}
+	return t.describe(f, spec, partition)
+}
+
+// Rewritten describes a Parquet file, as NewFile does, that holds rows of files of
+// one partition, of which like is one: be it of a partitioning that new files no
+// longer have.
+func (t *Table) Rewritten(like File, f smelt.DataFile) (File, error) {
+	spec := t.ice.Metadata().PartitionSpecByID(like.Spec)
+	if spec == nil {
+		return File{}, fmt.Errorf("describe %s for %s: the table has no partitioning %d", f.Path, t.name, like.Spec)
+	}
+	file, err := t.describe(f, *spec, like.data.Partition())
+	if err != nil {
+		return File{}, fmt.Errorf("describe %s for %s: %w", f.Path, t.name, err)
+	}
+	return file, nil
+}
+
+// describe makes a file of a partition, whose values are by field id.
+func (t *Table) describe(f smelt.DataFile, spec iceberg.PartitionSpec, partition map[int]any) (File, error) {
+	if f.Rows <= 0 || f.Bytes <= 0 {
+		return File{}, fmt.Errorf("%d rows in %d bytes: a file without rows is not added to a table", f.Rows, f.Bytes)
 	}
 	b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, t.lake.Path(f.Path), iceberg.ParquetFile,
 		partition, nil, nil, f.Rows, f.Bytes)
 	if err != nil {
 		return File{}, err
 	}
-	s, err := newStats(schema, f)
+	s, err := newStats(t.ice.Schema(), f)
 	if err != nil {
 		return File{}, err
 	}
@@ -254,6 +275,7 @@ func (t *Table) file(data iceberg.DataFile) File {
 		Rows:      data.Count(),
 		Bytes:     data.FileSizeBytes(),
 		Partition: fromPartition(meta.PartitionSpecByID(int(data.SpecID())), data.Partition()),
+		Spec:      int(data.SpecID()),
 		schema:    t.ice.Schema(),
 		data:      data,
 	}

@@ -187,6 +187,32 @@ func fieldID(id int, t iceberg.Type) string {
 	}
 }
 
+// parquetSchema returns what follows schema = in DuckDB's read_parquet for fields.
+func parquetSchema(fields []iceberg.NestedField) string {
+	items := make([]string, len(fields))
+	for i, f := range fields {
+		items[i] = fmt.Sprintf("%d: {name: %s, type: %s, default_value: NULL}", f.ID, literalText(f.Name), literalText(duckType(f.Type).String()))
+	}
+	return "MAP {" + strings.Join(items, ", ") + "}"
+}
+
+// structFields collects the names of the fields of structs, however deep, by id.
+func structFields(t iceberg.Type, names map[int]string) {
+	switch t := t.(type) {
+	case *iceberg.ListType:
+		structFields(t.Element, names)
+	case *iceberg.MapType:
+		structFields(t.ValueType, names)
+	case *iceberg.StructType:
+		for _, f := range t.FieldList {
+			names[f.ID] = f.Name
+			structFields(f.Type, names)
+		}
+	}
+}
+
+func literalText(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
 func quote(name string) string {
 	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 }

@@ -1,0 +1,139 @@
+package maintain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"smelt"
+	"smelt/gold"
+	"smelt/internal/table"
+	"smelt/silver"
+)
+
+// compactEvery is how often a table is looked at. At a commit every two seconds
+// some sixty files have come by then.
+const compactEvery = 2 * time.Minute
+
+// compactTries is how often a merge is committed while other engines, who heed
+// no lock, commit as well and leave its files alone.
+const compactTries = 5
+
+// appendedProperty of a compaction's snapshot says when rows last came into the
+// partition: the files that came with them are gone.
+const appendedProperty = "smelt.appended"
+
+// compactor merges small data files of a table. The rows stay as they are, in the
+// order of their event time, and readers that go by snapshots see a replace, which
+// changes nothing.
+type compactor struct {
+	Config
+	table, lock string
+	sort        []string    // columns
+	corrects    string      // the lock that a backfill of the table holds; "" for none
+	told        atomic.Bool // that it cannot be done
+}
+
+// compaction is the task that merges small data files of a table, whose writers
+// hold a lock when they commit.
+func compaction(cfg Config, name, lock string) Task {
+	c := &compactor{Config: cfg, table: name, lock: lock}
+	switch name {
+	case silver.TableName(cfg.Pipeline.Name):
+		c.sort, c.corrects = []string{cfg.Pipeline.Events.Time}, "backfill."+cfg.Pipeline.Name
+	case silver.QuarantineName(cfg.Pipeline.Name):
+		c.sort, c.corrects = []string{"_partition_id", "_partition_offset"}, "backfill."+cfg.Pipeline.Name
+	}
+	for _, m := range cfg.Pipeline.Gold {
+		if name == gold.TableName(cfg.Pipeline.Name, m.Name) {
+			c.sort = []string{m.Column}
+		}
+	}
+	return Task{Table: name, Kind: KindCompact, Every: compactEvery, Plan: c.plan}
+}
+
+// plan finds what to merge.
+func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
+	if busy, err := c.corrected(ctx); busy || err != nil {
+		return nil, err
+	}
+	t, files, err := c.load(ctx)
+	if err != nil || len(files) < 2 {
+		return nil, err
+	}
+	p := tiers{
+		target:   cmp.Or(c.Policy.FileBytes, DefaultFileBytes),
+		appended: func(f table.File) time.Time { return appended(t, f) },
+		within:   func(f table.File) (lo, hi time.Time, ok bool) { return f.Range(c.sort[0]) },
+		now:      now,
+	}
+	var jobs []Job
+	for _, m := range p.plan(files) {
+		before := m.size()
+		jobs = append(jobs, Job{
+			Table: c.table, Kind: KindCompact, Before: before, After: Size{1, before.Bytes},
+			What: fmt.Sprintf("%s%d small files", partitionText(m.files[0].Partition), before.Files),
+			Run:  func(ctx context.Context) (Done, error) { return c.run(ctx, m) },
+		})
+	}
+	return jobs, nil
+}
+
+// load gives the table and its files; none when there is nothing that could be
+// merged.
+func (c *compactor) load(ctx context.Context) (*table.Table, []table.File, error) {
+	t, err := c.Area.Lake.Load(ctx, c.table)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	current, ok := t.Current()
+	if !ok {
+		return t, nil, nil
+	}
+	files, err := t.Files(ctx, current.ID)
+	if errors.Is(err, table.ErrRowDeletes) {
+		// To merge the files would bring the deleted rows back.
+		if !c.told.Swap(true) {
+			c.Log.Warn("not compacted", "table", c.table, "reason", err)
+		}
+		return t, nil, nil
+	}
+	if err == nil {
+		c.told.Store(false)
+	}
+	return t, files, err
+}
+
+// corrected says whether a backfill of the table is under way: it would have to do
+// again what it did with the files that a merge takes away.
+func (c *compactor) corrected(ctx context.Context) (bool, error) {
+	if c.corrects == "" {
+		return false, nil
+	}
+	unlock, err := c.Locker.TryLock(ctx, c.corrects)
+	if errors.Is(err, smelt.ErrLocked) {
+		return true, nil
+	}
+	if err == nil {
+		unlock()
+	}
+	return false, err
+}
+
+// appended says when rows last came into a file, as far as is known.
+func appended(t *table.Table, f table.File) (at time.Time) {
+	s, ok := t.Snapshot(f.Snapshot)
+	if !ok || s.Operation != "replace" {
+		return s.Time
+	}
+	if err := at.UnmarshalText([]byte(s.Summary[appendedProperty])); err != nil {
+		return time.Time{} // another engine's
+	}
+	return at
+}

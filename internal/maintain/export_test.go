@@ -1,0 +1,7 @@
+package maintain
+
+// The tasks, one by one, and what they are made of.
+var (
+	Compaction  = compaction
+	CheckFields = checkFields
+)
