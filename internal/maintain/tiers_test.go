@@ -113,7 +113,7 @@ func TestOpenPartition(t *testing.T) {
 		most := least * rapid.Int64Range(1, 50).Draw(t, "times as many at most")
 		every := rapid.IntRange(10, 300).Draw(t, "appends between plans")
 		size := rapid.Int64Range(least, most)
-		steps := rapid.IntRange(1, 2000).Draw(t, "appends")
+		steps := rapid.IntRange(1, 800).Draw(t, "appends")
 		seed := size.Draw(t, "first")
 		for i := range steps {
 			rows := least + (seed+int64(i)*7919)%(most-least+1)
@@ -148,7 +148,7 @@ func TestSettledPartition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStream()
-		sizes := rapid.SliceOfN(rapid.Int64Range(1, targetRows/3), 2, 400).Draw(t, "rows of files")
+		sizes := rapid.SliceOfN(rapid.Int64Range(1, targetRows/3), 2, 150).Draw(t, "rows of files")
 		var bytes int64
 		for _, rows := range sizes {
 			s.append(rows)
