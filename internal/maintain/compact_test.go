@@ -28,7 +28,7 @@ func TestCompact(t *testing.T) {
 	r := run(t)
 	r.stream(40) // 200 readings of two days
 	before := map[string][]string{}
-	for name, lock := range map[string]string{silverName: silverName, quarantineName: silverName, goldName: goldName} {
+	for name, lock := range map[string]string{readingsSilver: readingsSilver, readingsQuarantine: readingsSilver, readingsHourly: readingsHourly} {
 		before[name] = r.rows(name)
 		was, head := r.files(name), r.head(name)
 		jobs := r.plan(maintain.Compaction(r.config, name, lock), rested)
@@ -57,16 +57,16 @@ func TestCompact(t *testing.T) {
 			t.Errorf("%s: rows differ:\n%s\nwas\n%s", name, strings.Join(got, "\n"), strings.Join(before[name], "\n"))
 		}
 	}
-	gold := r.head(goldName)
+	gold := r.head(readingsHourly)
 	r.drain()
-	if now := r.head(goldName); now.ID != gold.ID {
+	if now := r.head(readingsHourly); now.ID != gold.ID {
 		t.Errorf("gold has a new snapshot, %v", now)
 	}
 	r.stream(3) // and the line goes on
-	if got, want := len(r.rows(silverName)), r.sent; got != want {
+	if got, want := len(r.rows(readingsSilver)), r.sent; got != want {
 		t.Errorf("silver has %d rows, want %d", got, want)
 	}
-	if l, _, _, err := ledger.Read[ledger.Gold](r.load(goldName)); err != nil || l.All != "" && l.Windows > 3 {
+	if l, _, _, err := ledger.Read[ledger.Gold](r.load(readingsHourly)); err != nil || l.All != "" && l.Windows > 3 {
 		t.Errorf("gold was recomputed as a whole: %+v, %v", l, err)
 	}
 }
@@ -76,8 +76,8 @@ func TestCompactSorts(t *testing.T) {
 	t.Parallel()
 	r := run(t)
 	r.stream(6)
-	r.do(r.plan(maintain.Compaction(r.config, silverName, silverName), rested))
-	files := r.files(silverName)
+	r.do(r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested))
+	files := r.files(readingsSilver)
 	if len(files) != 1 || files[0].Rows != 30 {
 		t.Fatalf("files %+v", files)
 	}
@@ -106,10 +106,10 @@ func TestCompactSorts(t *testing.T) {
 func TestCompactTiers(t *testing.T) {
 	t.Parallel()
 	r := run(t)
-	task := maintain.Compaction(r.config, quarantineName, silverName)
+	task := maintain.Compaction(r.config, readingsQuarantine, readingsSilver)
 	r.stream(9)
 	r.do(r.plan(task, 0))
-	if n := len(r.files(quarantineName)); n != 1 {
+	if n := len(r.files(readingsQuarantine)); n != 1 {
 		t.Fatalf("%d files of nine equal ones", n)
 	}
 	if jobs := r.plan(task, 0); len(jobs) > 0 {
@@ -142,17 +142,17 @@ func TestCompactLoses(t *testing.T) {
 		want      string
 	}{
 		{"the same merge by another process", func(r *running) {
-			r.do(r.plan(maintain.Compaction(r.config, silverName, silverName), rested))
+			r.do(r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested))
 		}, "others have replaced the files"},
 		{"a backfill", func(r *running) { r.hold("backfill.readings") }, "a backfill has begun"},
-		{"row-level deletes", func(r *running) { (&engine{r, silverName}).deleteRows() }, "others have replaced the files"},
+		{"row-level deletes", func(r *running) { (&engine{r, readingsSilver}).deleteRows() }, "others have replaced the files"},
 		{"an append", func(r *running) { r.stream(1) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := run(t)
 			r.stream(5)
-			jobs := r.plan(maintain.Compaction(r.config, silverName, silverName), rested)
+			jobs := r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested)
 			c.meanwhile(r)
 			objects := r.objects()
 			done := r.do(jobs)
@@ -172,13 +172,13 @@ func TestCompactDuringBackfill(t *testing.T) {
 	r := run(t)
 	r.stream(12)
 	release := r.hold("backfill.readings")
-	for name, want := range map[string]int{silverName: 0, quarantineName: 0, goldName: 1} {
+	for name, want := range map[string]int{readingsSilver: 0, readingsQuarantine: 0, readingsHourly: 1} {
 		if jobs := r.plan(maintain.Compaction(r.config, name, name), rested); min(len(jobs), 1) != want {
 			t.Errorf("%s: %q", name, whats(jobs))
 		}
 	}
 	release()
-	if jobs := r.plan(maintain.Compaction(r.config, silverName, silverName), rested); len(jobs) != 1 {
+	if jobs := r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested); len(jobs) != 1 {
 		t.Errorf("after it: %q", whats(jobs))
 	}
 }
@@ -187,7 +187,7 @@ func TestCompactDuringBackfill(t *testing.T) {
 func TestCompactNothing(t *testing.T) {
 	t.Parallel()
 	r := run(t)
-	task := maintain.Compaction(r.config, silverName, silverName)
+	task := maintain.Compaction(r.config, readingsSilver, readingsSilver)
 	if jobs := r.plan(task, rested); len(jobs) > 0 {
 		t.Errorf("without a table: %s", whats(jobs))
 	}
@@ -204,7 +204,7 @@ func TestCompactNothing(t *testing.T) {
 func TestCompactEvolved(t *testing.T) {
 	t.Parallel()
 	r := run(t)
-	e := &engine{r, silverName}
+	e := &engine{r, readingsSilver}
 	r.stream(3)
 	e.commit(func(_ *ice.Table, tx *ice.Transaction) error { // v is another column from here on
 		return tx.UpdateSchema(true, true).RenameColumn([]string{"v"}, "old_v").
@@ -214,17 +214,17 @@ func TestCompactEvolved(t *testing.T) {
 		return tx.UpdateSpec(true).AddField("sensor", iceberg.IdentityTransform{}, "sensor").Commit()
 	})
 	r.stream(1)
-	before := r.rows(silverName)
-	jobs := r.plan(maintain.Compaction(r.config, silverName, silverName), rested)
+	before := r.rows(readingsSilver)
+	jobs := r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested)
 	r.do(jobs)
 	if whats(jobs) != "ts_day=2026-11-01: 3 small files" {
 		t.Errorf("did %s", whats(jobs))
 	}
-	if got := r.rows(silverName); !slices.Equal(got, before) {
+	if got := r.rows(readingsSilver); !slices.Equal(got, before) {
 		t.Errorf("rows differ:\n%s\nwas\n%s", strings.Join(got, "\n"), strings.Join(before, "\n"))
 	}
 	specs := map[int]int{}
-	for _, f := range r.files(silverName) {
+	for _, f := range r.files(readingsSilver) {
 		specs[f.Spec]++
 	}
 	if !reflect.DeepEqual(specs, map[int]int{0: 1, 1: 3}) {
@@ -238,10 +238,10 @@ func TestCompactRowDeletes(t *testing.T) {
 	t.Parallel()
 	r := run(t)
 	r.stream(3)
-	(&engine{r, silverName}).deleteRows()
+	(&engine{r, readingsSilver}).deleteRows()
 	var log strings.Builder
 	r.config.Log = slog.New(slog.NewTextHandler(&log, nil))
-	task := maintain.Compaction(r.config, silverName, silverName)
+	task := maintain.Compaction(r.config, readingsSilver, readingsSilver)
 	for range 3 {
 		if jobs := r.plan(task, rested); len(jobs) > 0 {
 			t.Errorf("to do: %s", whats(jobs))

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	silverName     = "silver.readings"
-	quarantineName = "quarantine.readings"
-	goldName       = "gold.readings_hourly"
+	readingsSilver     = "silver.readings"
+	readingsQuarantine = "quarantine.readings"
+	readingsHourly     = "gold.readings_hourly"
 )
 
 // running is a pipeline in memory, over which maintenance runs: readings of
