@@ -23,7 +23,6 @@ import (
 	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
-	"smelt/internal/staging"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -42,10 +41,9 @@ type Job struct {
 	now     time.Time   // stamps what is rebuilt
 
 	chosen      *criterion
-	found       int64          // rows of silver in scope
-	version     int64          // of the references when the rows were chosen
-	columns     []smelt.Column // of silver, with those that are to be added
-	added       []smelt.Column
+	found       int64                 // rows of silver in scope
+	version     int64                 // of the references when the rows were chosen
+	columns     []smelt.Column        // of silver as it will be
 	files       []table.File          // of silver that were looked at, by their number in work.lineage
 	seen        map[string]bool       // their keys, and those of quarantine's
 	quarantined map[string]bool       // keys of files of quarantine that were looked at
@@ -127,10 +125,11 @@ func (j *Job) load(ctx context.Context) (*table.Table, []table.File, error) {
 	if err := j.refiner.BindSince(ctx, before); err != nil {
 		return nil, nil, err
 	}
-	if j.added, err = staging.Missing(t, j.refiner.Columns()); err != nil {
+	future, err := j.future(t)
+	if err != nil {
 		return nil, nil, err
 	}
-	j.columns = append(t.Columns(), j.added...)
+	j.columns = future.Columns()
 	current, ok := t.Current()
 	if !ok {
 		return t, nil, nil

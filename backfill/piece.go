@@ -273,12 +273,9 @@ func (j *Job) write(ctx context.Context, t *table.Table, p *piece, paths []strin
 	return err
 }
 
-// future is silver with the columns that are to be added.
+// future is silver with the columns that silver.sql gives now.
 func (j *Job) future(t *table.Table) (*table.Table, error) {
-	if len(j.added) == 0 {
-		return t, nil
-	}
-	return t.With(j.added...)
+	return staging.Future(t, j.refiner.Columns())
 }
 
 // rewritten are the places in a piece's files of those in which a row differs.

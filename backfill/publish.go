@@ -34,7 +34,7 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	if err != nil {
 		return Result{}, open, err
 	}
-	change, staged := table.Change{AddColumns: j.added}, []staging.Staged(nil)
+	change, staged := table.Change{Columns: j.refiner.Columns()}, []staging.Staged(nil)
 	for _, p := range j.pieces {
 		change.Remove = append(change.Remove, p.remove...)
 		staged = append(staged, p.staged...)

@@ -333,7 +333,7 @@ func TestModelChanged(t *testing.T) {
 
 	l.restart(model{"hourly", "1h", strings.Replace(hourly, "sum(v) AS total", "sum(v)::DOUBLE AS total", 1)})
 	_, err := l.Line.Gold[0].Step(t.Context())
-	const want = "column total of gold.p_hourly is DECIMAL(38,0) in the table, but the pipeline's SQL gives DOUBLE now: cast it to DECIMAL(38,0), or give the new column another name"
+	const want = "columns that gold.p_hourly cannot take:\n  column total: DECIMAL(38,0) in the table, DOUBLE now\n"
 	if !errors.Is(err, smelt.ErrPipeline) || !strings.Contains(err.Error(), want) {
 		t.Errorf("a changed type: %v, want %s", err, want)
 	}

@@ -16,38 +16,27 @@ import (
 // replace computes the windows and works out what to change in the gold table.
 // Windows whose rows come out as they are stay untouched.
 func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir string, now time.Time) (table.Change, []staging.Staged, error) {
-	var change table.Change
-	added, err := staging.Missing(j.gold, j.columns)
-	if err != nil {
-		return change, nil, err
-	}
-	change.AddColumns = added
+	change := table.Change{Columns: j.columns}
 	if err := s.recompute(ctx, j, touched); err != nil {
 		return change, nil, err
 	}
-	future := j.gold
-	if len(added) > 0 {
-		if future, err = j.gold.With(added...); err != nil {
-			return change, nil, err
-		}
-	}
-	affected, release, err := s.old(ctx, j, future.Columns(), touched)
+	affected, release, err := s.old(ctx, j, touched)
 	if err != nil {
 		return change, nil, err
 	}
 	defer release()
-	if change.Remove, err = s.merge(ctx, j, future.Columns(), affected, now); err != nil {
+	if change.Remove, err = s.merge(ctx, j, affected, now); err != nil {
 		return change, nil, err
 	}
-	written, err := s.session.WriteParquet(ctx, staging.Relation("work.result", future, future.Columns()), dir, duck.Layout{
-		FieldIDs:  future.FieldIDs(),
-		Partition: duck.PartitionValues(future.Partition()),
+	written, err := s.session.WriteParquet(ctx, staging.Relation("work.result", j.future, j.future.Columns()), dir, duck.Layout{
+		FieldIDs:  j.future.FieldIDs(),
+		Partition: duck.PartitionValues(j.future.Partition()),
 		Sort:      duck.Quote(s.Model.Column),
 	})
 	if err != nil {
 		return change, nil, err
 	}
-	staged, err := s.Area.Upload(ctx, future, written)
+	staged, err := s.Area.Upload(ctx, j.future, written)
 	change.Add = staging.Files(staged)
 	return change, staged, err
 }
@@ -146,7 +135,7 @@ func (s *Stage) checkWindows(ctx context.Context, c chunk) error {
 // old puts into work.old the rows of the gold files that may have rows of the
 // windows, with all columns that the table has: those that the model gives no more
 // stay in frozen windows.
-func (s *Stage) old(ctx context.Context, j job, columns []smelt.Column, touched []time.Time) (affected []table.File, release func(), err error) {
+func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected []table.File, release func(), err error) {
 	if current, ok := j.gold.Current(); ok {
 		files, err := j.gold.Files(ctx, current.ID)
 		if err != nil {
@@ -162,11 +151,11 @@ func (s *Stage) old(ctx context.Context, j job, columns []smelt.Column, touched 
 	if err != nil {
 		return nil, nil, err
 	}
-	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+duck.Declarations(columns)+", __file VARCHAR)")
+	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+duck.Declarations(j.future.Columns())+", __file VARCHAR)")
 	for i, f := range affected {
 		if err == nil {
 			err = s.session.Exec(ctx, fmt.Sprintf("INSERT INTO work.old BY NAME SELECT *, %s AS __file FROM %s",
-				duck.Literal(f.Key), duck.ReadParquet(columns, paths[i:i+1])))
+				duck.Literal(f.Key), duck.ReadParquet(j.future.Columns(), paths[i:i+1])))
 		}
 	}
 	if err != nil {
@@ -193,7 +182,7 @@ func (s *Stage) frozen(f table.File, floor time.Time) bool {
 // merge fills work.result with what is to be written: the fresh rows of the
 // windows that changed, and the other rows of the files that are replaced for
 // them, which it returns.
-func (s *Stage) merge(ctx context.Context, j job, columns []smelt.Column, affected []table.File, now time.Time) ([]table.File, error) {
+func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now time.Time) ([]table.File, error) {
 	w, model := s.window(), duck.Names(s.computed(j))
 	mine := w + " IN (SELECT w FROM work.windows)"
 	if j.all != "" {
@@ -206,21 +195,25 @@ func (s *Stage) merge(ctx context.Context, j job, columns []smelt.Column, affect
 	if j.before.Watermark.IsZero() {
 		final = "false"
 	}
+	stray := w + " IS NULL" // of a model that had another column for its windows
+	if !j.floor.IsZero() {
+		stray = "false"
+	}
 	err := s.session.Exec(ctx,
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.changed AS SELECT DISTINCT %s AS w FROM (
 			(SELECT %s FROM work.fresh EXCEPT ALL SELECT %s FROM work.old WHERE %s)
 			UNION ALL
-			(SELECT %s FROM work.old WHERE %s EXCEPT ALL SELECT %s FROM work.fresh))`, w, model, model, mine, model, mine, model),
+			(SELECT %s FROM work.old WHERE %s EXCEPT ALL SELECT %s FROM work.fresh)) WHERE w IS NOT NULL`, w, model, model, mine, model, mine, model),
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.revisions AS
 			SELECT c.w, coalesce(max(o._revision) + CASE WHEN %s THEN 1 ELSE 0 END, 0) AS revision
 			FROM work.changed AS c LEFT JOIN work.old AS o ON c.w = o.%s::TIMESTAMPTZ GROUP BY c.w`, final, duck.Quote(s.Model.Column)),
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.replaced AS SELECT DISTINCT __file FROM work.old WHERE %s IN (SELECT w FROM work.changed)", w),
+		fmt.Sprintf("CREATE OR REPLACE TABLE work.replaced AS SELECT DISTINCT __file FROM work.old WHERE %s OR %s IN (SELECT w FROM work.changed)", stray, w),
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.result AS
 			SELECT %s, r.revision AS _revision, %s AS _computed_at
 			FROM work.fresh AS f JOIN work.revisions AS r ON f.%s::TIMESTAMPTZ = r.w
 			UNION ALL BY NAME
-			SELECT %s FROM work.old WHERE __file IN (FROM work.replaced) AND %s NOT IN (SELECT w FROM work.changed)`,
-			duck.Names(s.computed(j)), duck.Timestamp(now), duck.Quote(s.Model.Column), duck.Names(columns), w))
+			SELECT * EXCLUDE (__file) FROM work.old WHERE __file IN (FROM work.replaced) AND NOT coalesce(%s OR %s IN (SELECT w FROM work.changed), false)`,
+			model, duck.Timestamp(now), duck.Quote(s.Model.Column), stray, w))
 	if err != nil {
 		return nil, err
 	}

@@ -74,22 +74,6 @@ func Digest(m smelt.Model) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Prepare binds the model to silver's columns and makes the table when there is
-// none, so that what is wrong with the model shows before anything runs. The
-// silver table must be there.
-func (s *Stage) Prepare(ctx context.Context) error {
-	t, err := s.Area.Lake.Load(ctx, "silver."+s.Pipeline.Name)
-	if err != nil {
-		return err
-	}
-	j := job{silver: t}
-	if err := s.open(ctx, &j); err != nil {
-		return err
-	}
-	_, err = staging.Missing(j.gold, j.columns)
-	return err
-}
-
 // Step brings the table up to the newest silver snapshot. Records counts the
 // windows recomputed. When another process holds the table it does nothing.
 func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
@@ -138,8 +122,9 @@ type job struct {
 	snapshot table.Snapshot // of silver, to compute from
 	source   ledger.Silver
 	gold     *table.Table
+	future   *table.Table // gold as it will be, with the model's columns
 	before   ledger.Gold
-	columns  []smelt.Column // of the gold table
+	columns  []smelt.Column // those of the gold table that the stage gives now
 	all      string         // why every window is recomputed; "" when only touched ones are
 	floor    time.Time      // of the windows that are; zero: none is frozen
 }
@@ -216,68 +201,6 @@ func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
 		j.all = "its model has changed"
 	}
 	return j, j.all != "" || j.before.SilverSnapshot != j.snapshot.ID, nil
-}
-
-// open binds the model to silver's columns, and makes the gold table when there
-// is none.
-func (s *Stage) open(ctx context.Context, j *job) error {
-	file := s.Pipeline.Name + "/" + s.Model.Name + ".sql"
-	if err := s.show(ctx, j.silver.Columns(), nil, "false"); err != nil {
-		return err
-	}
-	columns, err := Columns(ctx, s.session, s.Model)
-	if err != nil {
-		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s: %w", file, err))
-	}
-	j.columns = columns
-	if j.gold == nil {
-		j.gold, err = s.Area.Lake.Create(ctx, s.Name(), table.Definition{
-			Columns: columns, Partition: []smelt.PartitionField{{Transform: "day", Column: s.Model.Column}},
-		})
-	}
-	return err
-}
-
-// Columns of every gold table beside those of its model.
-const (
-	colRevision   = "_revision"
-	colComputedAt = "_computed_at"
-)
-
-var ownColumns = []smelt.Column{
-	{Name: colRevision, Type: smelt.Type{Name: "bigint"}},
-	{Name: colComputedAt, Type: smelt.Type{Name: "timestamptz"}},
-}
-
-// Columns binds a model to the silver.<pipeline> that the session shows, and
-// gives the columns of its gold table.
-func Columns(ctx context.Context, session *duck.Session, m smelt.Model) ([]smelt.Column, error) {
-	if err := session.Exec(ctx, "CREATE OR REPLACE VIEW work.model AS "+m.SQL); err != nil {
-		return nil, err
-	}
-	described, err := session.Describe(ctx, "FROM work.model")
-	if err != nil {
-		return nil, err
-	}
-	var out []smelt.Column
-	window := false
-	for _, c := range described {
-		typ, ok := duck.Storable(c.Type)
-		if !ok {
-			return nil, fmt.Errorf("column %s is a %s, which a table cannot keep: cast it", c.Name, c.Type)
-		}
-		if c.Name == m.Column {
-			window = true
-			if typ.Name != "timestamptz" && typ.Name != "timestamp" && typ.Name != "date" {
-				return nil, fmt.Errorf("the window's column %s is a %s: it must be a time", c.Name, c.Type)
-			}
-		}
-		out = append(out, smelt.Column{Name: c.Name, Type: typ})
-	}
-	if !window {
-		return nil, fmt.Errorf("there is no column %s, which pipeline.yml names as the window's", m.Column)
-	}
-	return append(out, ownColumns...), nil
 }
 
 // compute recomputes windows, replaces them, and records the silver snapshot.

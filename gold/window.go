@@ -74,7 +74,8 @@ func (s *Stage) starts(ctx context.Context, width time.Duration, files []table.F
 	}
 	defer release()
 	at := duck.Quote(s.Pipeline.Events.Time)
-	rows, err := s.session.Query(ctx, fmt.Sprintf("SELECT DISTINCT %s FROM read_parquet(%s) WHERE %s IS NOT NULL", bucket(width, at), duck.List(paths), at))
+	rows, err := s.session.Query(ctx, fmt.Sprintf("SELECT DISTINCT %s FROM %s WHERE %s IS NOT NULL",
+		bucket(width, at), duck.ReadParquet([]smelt.Column{{Name: s.Pipeline.Events.Time, Type: smelt.Type{Name: "timestamptz"}}}, paths), at))
 	if err != nil {
 		return err
 	}

@@ -16,15 +16,9 @@ import (
 // commit writes the step's files and makes them, with the ledger, the table's
 // newest snapshot.
 func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver, dir string) error {
-	added, err := staging.Missing(t, s.transform.columns)
+	future, err := staging.Future(t, s.transform.columns)
 	if err != nil {
 		return err
-	}
-	future := t
-	if len(added) > 0 {
-		if future, err = t.With(added...); err != nil {
-			return err
-		}
 	}
 	rows, err := s.write(ctx, future, filepath.Join(dir, "rows"))
 	if err != nil {
@@ -39,7 +33,7 @@ func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver,
 	if err != nil {
 		return errors.Join(err, s.Area.Discard(ctx, staged)) // nothing was committed
 	}
-	change := table.Change{Add: staging.Files(staged), AddColumns: added}
+	change := table.Change{Add: staging.Files(staged), Columns: s.transform.columns}
 	if err := ledger.Write(&change, after); err != nil {
 		return err
 	}

@@ -82,19 +82,19 @@ func QuarantineName(pipeline string) string { return "quarantine." + pipeline }
 
 // Prepare loads the references, binds silver.sql to them and makes the table
 // when there is none, so that what is wrong with the pipeline shows before
-// anything runs, and the table can be queried before it has rows.
+// anything runs, and the table can be queried before it has rows. A table that is
+// there is brought to the pipeline's columns and partitioning.
 func (s *Stage) Prepare(ctx context.Context) error {
 	if err := s.Bind(ctx); err != nil {
 		return err
 	}
-	t, err := s.open(ctx)
-	if err != nil {
+	if _, err := s.open(ctx); err != nil {
 		return err
 	}
-	if _, err := staging.Missing(t, s.transform.columns); err != nil {
-		return err
+	if _, err := s.Area.Lake.Evolve(ctx, s.Name(), s.definition()); err != nil {
+		return staging.Refused(s.Name(), err)
 	}
-	_, err = s.outbox.table(ctx)
+	_, err := s.outbox.table(ctx)
 	return err
 }
 
@@ -172,9 +172,12 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 func (s *Stage) open(ctx context.Context) (*table.Table, error) {
 	t, err := s.Area.Lake.Load(ctx, s.Name())
 	if errors.Is(err, smelt.ErrNotFound) {
-		return s.Area.Lake.Create(ctx, s.Name(), table.Definition{
-			Columns: s.transform.columns, Partition: s.Pipeline.Silver.Partition,
-		})
+		return s.Area.Lake.Create(ctx, s.Name(), s.definition())
 	}
 	return t, err
+}
+
+// definition is what the pipeline says of the table.
+func (s *Stage) definition() table.Definition {
+	return table.Definition{Columns: s.transform.columns, Partition: s.Pipeline.Silver.Partition}
 }

@@ -101,18 +101,17 @@ func CloseGold(stages []*gold.Stage) error {
 	return errors.Join(errs...)
 }
 
-// Prepare makes the tables, and finds what is wrong with the pipeline's SQL and
-// its references as they are.
+// Prepare makes the tables, or brings them to what the pipeline is now, and finds
+// what is wrong with the pipeline's SQL and its references as they are.
 func (l *Line) Prepare(ctx context.Context) error {
 	if err := l.Silver.Prepare(ctx); err != nil {
 		return err
 	}
+	var errs []error // of all models
 	for _, g := range l.Gold {
-		if err := g.Prepare(ctx); err != nil {
-			return err
-		}
+		errs = append(errs, g.Prepare(ctx))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Close closes the stages, the last one first.

@@ -86,7 +86,7 @@ func TestPast(t *testing.T) {
 	l.send(0, espoo)
 	l.drain()
 	current, _ := l.load("silver.past")
-	_, err = current.Commit(t.Context(), table.Change{AddColumns: []smelt.Column{{Name: "extra", Type: smelt.Type{Name: "double"}}}})
+	_, err = current.Commit(t.Context(), table.Change{Columns: []smelt.Column{{Name: "extra", Type: smelt.Type{Name: "double"}}}})
 	l.must(err)
 	if got := l.query(s, counts); got != "3,3,2,0,2" || columns(s) != before || columns(l.open()) == before {
 		t.Errorf("later: %s, %s columns; %s before and %s now", got, columns(s), before, columns(l.open()))

@@ -8,14 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"smelt"
-	"smelt/internal/duck"
 	"smelt/internal/store"
 	"smelt/internal/table"
 )
@@ -144,36 +141,4 @@ func (a Area) Fetch(ctx context.Context, files []table.File) (paths []string, re
 		return nil, func() {}, err
 	}
 	return paths, release, nil
-}
-
-// Missing lists the columns that a query gives and a table has not, and refuses
-// ones whose type is another now: the table's files are there.
-func Missing(t *table.Table, columns []smelt.Column) ([]smelt.Column, error) {
-	have := t.Columns()
-	var added []smelt.Column
-	for _, c := range columns {
-		i := slices.IndexFunc(have, func(h smelt.Column) bool { return h.Name == c.Name })
-		switch {
-		case i < 0:
-			added = append(added, c)
-		case have[i].Type.String() != c.Type.String():
-			return nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("column %s of %s is %s in the table, but the pipeline's SQL gives %s now: cast it to %s, or give the new column another name",
-				c.Name, t.Name(), have[i].Type, c.Type, have[i].Type))
-		}
-	}
-	return added, nil
-}
-
-// Relation writes a query in parentheses that gives a table's columns, in its
-// order, from a relation that has some of them; the others are NULL.
-func Relation(relation string, t *table.Table, have []smelt.Column) string {
-	var selected []string
-	for _, c := range t.Columns() {
-		name := duck.Quote(c.Name)
-		if !slices.ContainsFunc(have, func(h smelt.Column) bool { return h.Name == c.Name }) {
-			name = "NULL::" + c.Type.String() + " AS " + name
-		}
-		selected = append(selected, name)
-	}
-	return "(SELECT " + strings.Join(selected, ", ") + " FROM " + relation + ")"
 }

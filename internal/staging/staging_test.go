@@ -240,33 +240,42 @@ func column(name, typ string) smelt.Column {
 	return smelt.Column{Name: name, Type: smelt.Type{Name: typ}}
 }
 
-func TestMissing(t *testing.T) {
+func typ(name string) smelt.Type { return smelt.Type{Name: name} }
+
+func TestFuture(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	for _, c := range []struct {
-		name    string
-		columns []smelt.Column
-		want    []smelt.Column
-		refused string
-	}{
-		{"none", nil, nil, ""},
-		{"all there, in another order", []smelt.Column{column("city", "varchar"), column("n", "bigint")}, nil, ""},
-		{"new ones", []smelt.Column{column("n", "bigint"), column("m", "double"), column("k", "date")}, []smelt.Column{column("m", "double"), column("k", "date")}, ""},
-		{"another type", []smelt.Column{column("n", "double")}, nil, "cast it to BIGINT"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := staging.Missing(w.table, c.columns)
-			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-			if (err != nil) != (c.refused != "") || errors.Is(err, smelt.ErrPipeline) != (err != nil) {
-				t.Fatalf("got error %v", err)
-			}
-			if err != nil && !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(c.refused)) {
-				t.Errorf("got %q, want %q in it", err, c.refused)
-			}
-		})
+	future, err := staging.Future(w.table, []smelt.Column{column("city", "varchar"), column("n", "integer")})
+	if err != nil || future != w.table {
+		t.Errorf("what it has: another table: %v, %v", future != w.table, err)
+	}
+	given := []smelt.Column{column("m", "float"), column("n", "integer")}
+	future, err = staging.Future(w.table, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := append(w.table.Columns(), given[0]); !reflect.DeepEqual(future.Columns(), want) {
+		t.Errorf("got %v, want %v", future.Columns(), want)
+	}
+	if got, want := staging.Fitted(future, given), []smelt.Column{given[0], column("n", "bigint")}; !reflect.DeepEqual(got, want) {
+		t.Errorf("fitted: got %v, want %v", got, want)
+	}
+
+	_, err = staging.Future(w.table, []smelt.Column{column("n", "double"), column("CITY", "varchar")})
+	const want = `the pipeline's SQL gives columns that silver.sensors cannot take:
+  column n: BIGINT in the table, DOUBLE now
+  column CITY: the table has it as city, and names that differ only in case are one to most engines
+Either cast each column back, or give it another name with AS, or drop what the pipeline has made, and have it made anew from bronze:
+  ./bin/smelt drop sensors`
+	if !errors.Is(err, smelt.ErrPipeline) || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+	conflicts := table.Conflicts{{Column: "n", Have: typ("bigint"), Given: typ("date")}}
+	if got := staging.Refused("gold.sensors_hourly", conflicts); !strings.HasSuffix(got.Error(), "or drop the table, and have it computed anew:\n  ./bin/smelt drop gold.sensors_hourly") {
+		t.Errorf("of gold: %v", got)
+	}
+	if err := errors.New("another"); staging.Refused("gold.x", err) != err || staging.Refused("gold.x", nil) != nil {
+		t.Error("another error did not stay as it is")
 	}
 }
 
@@ -283,5 +292,9 @@ func TestRelation(t *testing.T) {
 	}
 	if got, want := w.total(t, relation), [2]int64{1, 7}; got != want {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	narrow := staging.Relation("(SELECT 'x' AS city, 7::INTEGER AS n)", w.table, []smelt.Column{column("n", "integer"), column("city", "varchar")})
+	if got, err := w.session.Describe(t.Context(), "FROM "+narrow); err != nil || !reflect.DeepEqual(got, w.table.Columns()) {
+		t.Errorf("of a narrower column: got %v, %v, want %v", got, err, w.table.Columns())
 	}
 }

@@ -47,7 +47,7 @@ const maxClockBack = time.Minute
 type Change struct {
 	Add        []File
 	Remove     []File
-	AddColumns []smelt.Column    // new columns, NULL in the files that are there
+	Columns    []smelt.Column    // that the table is to hold beside those that it has; see With
 	Summary    map[string]string // of the snapshot
 	Properties map[string]string // of the table, set beside those that it has
 	Replace    bool              // Add holds the very rows of Remove: compaction
@@ -111,10 +111,8 @@ func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Trans
 	if err := tx.AssertRefSnapshotID(ice.MainBranch); err != nil {
 		return nil, err
 	}
-	if len(c.AddColumns) > 0 {
-		if err := addColumns(tx, t.ice.Schema(), c.AddColumns); err != nil {
-			return nil, err
-		}
+	if _, err := stageColumns(tx, t.ice.Schema(), c.Columns); err != nil {
+		return nil, err
 	}
 	if err := tx.SetProperties(maps.Clone(c.Properties)); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func TestCommitConflicts(t *testing.T) {
 			return table.Change{Remove: old, Add: []table.File{put(t, l, tbl, "late", 1)}, Replace: true}
 		},
 		"columns": func(*testing.T, lake, *table.Table) table.Change {
-			return table.Change{AddColumns: []smelt.Column{{Name: "new", Type: smelt.Type{Name: "date"}}}}
+			return table.Change{Columns: []smelt.Column{{Name: "new", Type: smelt.Type{Name: "date"}}}}
 		},
 	}
 	for name, change := range changes {
@@ -228,7 +228,7 @@ func TestCommitRefusesWhatIsNotThere(t *testing.T) {
 	before := keys(t, l.store, "silver/a/metadata/")
 	for name, c := range map[string]table.Change{
 		"a file of no table":     {Remove: []table.File{put(t, l, tbl, "b", 1)}},
-		"a column that is there": {AddColumns: []smelt.Column{{Name: "City", Type: smelt.Type{Name: "date"}}}},
+		"a column that is there": {Columns: []smelt.Column{{Name: "City", Type: smelt.Type{Name: "date"}}}},
 		"compaction of nothing":  {Add: []table.File{put(t, l, tbl, "c", 1)}, Replace: true},
 	} {
 		if _, err := tbl.Commit(t.Context(), c); err == nil || errors.Is(err, table.ErrConflict) {

@@ -319,7 +319,7 @@ func TestAddColumns(t *testing.T) {
 		t.Errorf("ahead of the commit:\n got %s\nwant %s", got, ids)
 	}
 	f := write(t, l, db, with, "new", `SELECT 'x' AS city, TIMESTAMPTZ '2026-11-29 00:00:00+00' AS event_time, 1.0::DOUBLE AS value, 'FI' AS country, [DATE '2026-11-29'] AS seen`, nil)
-	after := commit(t, before, table.Change{Add: []table.File{f}, AddColumns: extra})
+	after := commit(t, before, table.Change{Add: []table.File{f}, Columns: extra})
 	if got := after.FieldIDs(); got != ids {
 		t.Errorf("after the commit:\n got %s\nwant %s", got, ids)
 	}

@@ -3,37 +3,24 @@ package table
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
 
 	"smelt"
 )
 
-// newSpec makes the partitioning of a new table, its fields named as Iceberg's
-// own tools would: "city" for identity, "event_time_day" for day.
+// newSpec makes the partitioning of a new table.
 func newSpec(schema *iceberg.Schema, partition []smelt.PartitionField) (*iceberg.PartitionSpec, error) {
 	opts := make([]iceberg.PartitionOption, len(partition))
 	for i, p := range partition {
-		var (
-			name      = p.Column + "_" + p.Transform
-			transform iceberg.Transform
-		)
-		switch p.Transform {
-		case "identity":
-			name, transform = p.Column, iceberg.IdentityTransform{}
-		case "year":
-			transform = iceberg.YearTransform{}
-		case "month":
-			transform = iceberg.MonthTransform{}
-		case "day":
-			transform = iceberg.DayTransform{}
-		case "hour":
-			transform = iceberg.HourTransform{}
-		default:
-			return nil, fmt.Errorf("partition by %s(%s): the transform must be identity, year, month, day or hour", p.Transform, p.Column)
+		transform, err := newTransform(p)
+		if err != nil {
+			return nil, err
 		}
-		opts[i] = iceberg.AddPartitionFieldByName(p.Column, name, transform, schema, nil)
+		opts[i] = iceberg.AddPartitionFieldByName(p.Column, fieldName(p), transform, schema, nil)
 	}
 	spec, err := iceberg.NewPartitionSpecOpts(opts...)
 	if err != nil {
@@ -42,18 +29,85 @@ func newSpec(schema *iceberg.Schema, partition []smelt.PartitionField) (*iceberg
 	return &spec, nil
 }
 
+func newTransform(p smelt.PartitionField) (iceberg.Transform, error) {
+	switch p.Transform {
+	case "identity":
+		return iceberg.IdentityTransform{}, nil
+	case "year":
+		return iceberg.YearTransform{}, nil
+	case "month":
+		return iceberg.MonthTransform{}, nil
+	case "day":
+		return iceberg.DayTransform{}, nil
+	case "hour":
+		return iceberg.HourTransform{}, nil
+	}
+	return nil, fmt.Errorf("partition by %s(%s): the transform must be identity, year, month, day or hour", p.Transform, p.Column)
+}
+
+// fieldName is what a partition field is called, here and by Iceberg's own tools:
+// "city" for identity, "event_time_day" for day. Another engine may have given the
+// table's another name, which only that engine's SQL shows.
+func fieldName(p smelt.PartitionField) string {
+	if p.Transform == "identity" {
+		return p.Column
+	}
+	return p.Column + "_" + p.Transform
+}
+
+// repartition lists the changes that bring the partitioning to other fields. In
+// which order they are does not matter. A field that was there once gets its old
+// id, by which Iceberg knows its values in the files that have it.
+func (t *Table) repartition(partition []smelt.PartitionField) ([]ice.Update, error) {
+	schema, spec := t.ice.Schema(), t.ice.Spec()
+	update := ice.NewUpdateSpec(t.ice.NewTransaction(), true)
+	same := true
+	for _, f := range spec.Fields() {
+		if p, live := declared(f, schema); live && !slices.Contains(partition, p) {
+			same = false
+			update.RemoveField(f.Name)
+		}
+	}
+	have := t.Partition()
+	for _, p := range partition {
+		if slices.Contains(have, p) {
+			continue
+		}
+		transform, err := newTransform(p)
+		if err != nil {
+			return nil, err
+		}
+		same = false
+		update.AddField(p.Column, transform, fieldName(p))
+	}
+	if same {
+		return nil, nil
+	}
+	updates, _, err := update.BuildUpdates()
+	if err != nil {
+		return nil, fmt.Errorf("partition: %w", err)
+	}
+	return updates, nil
+}
+
 // partitionFields returns a spec as it was declared; fields that another
 // engine dropped are left out.
 func partitionFields(spec iceberg.PartitionSpec, schema *iceberg.Schema) []smelt.PartitionField {
 	var out []smelt.PartitionField
 	for _, f := range spec.Fields() {
-		if _, void := f.Transform.(iceberg.VoidTransform); void {
-			continue
+		if p, live := declared(f, schema); live {
+			out = append(out, p)
 		}
-		column, _ := schema.FindColumnName(f.SourceID())
-		out = append(out, smelt.PartitionField{Transform: f.Transform.String(), Column: column})
 	}
 	return out
+}
+
+// declared is a field of a spec as pipeline.yml has it. It is not live when
+// another engine has dropped it from a table of Iceberg's first format.
+func declared(f iceberg.PartitionField, schema *iceberg.Schema) (p smelt.PartitionField, live bool) {
+	_, void := f.Transform.(iceberg.VoidTransform)
+	column, _ := schema.FindColumnName(f.SourceID())
+	return smelt.PartitionField{Transform: f.Transform.String(), Column: column}, !void
 }
 
 // toPartition gives the values of a file's partition, by field name, the types
@@ -61,17 +115,22 @@ func partitionFields(spec iceberg.PartitionSpec, schema *iceberg.Schema) []smelt
 func toPartition(spec iceberg.PartitionSpec, schema *iceberg.Schema, values map[string]any) (map[int]any, error) {
 	out := make(map[int]any, spec.NumFields())
 	for _, f := range spec.Fields() {
-		v, ok := values[f.Name]
+		p, live := declared(f, schema)
+		if !live {
+			continue
+		}
+		name := fieldName(p)
+		v, ok := values[name]
 		if !ok {
-			return nil, fmt.Errorf("partition field %q has no value", f.Name)
+			return nil, fmt.Errorf("partition field %q has no value", name)
 		}
 		source, ok := schema.FindFieldByID(f.SourceID())
 		if !ok {
-			return nil, fmt.Errorf("partition field %q has no source column", f.Name)
+			return nil, fmt.Errorf("partition field %q has no source column", name)
 		}
 		value, err := toPartitionValue(f.Transform.ResultType(source.Type), v)
 		if err != nil {
-			return nil, fmt.Errorf("partition field %q: %w", f.Name, err)
+			return nil, fmt.Errorf("partition field %q: %w", name, err)
 		}
 		out[f.FieldID] = value
 	}
@@ -137,14 +196,15 @@ func toInt(v any) (int64, bool) {
 }
 
 // fromPartition is the inverse of toPartition, for whichever spec a file has.
-func fromPartition(spec *iceberg.PartitionSpec, values map[int]any) map[string]any {
+func fromPartition(spec *iceberg.PartitionSpec, schema *iceberg.Schema, values map[int]any) map[string]any {
 	if spec == nil || spec.NumFields() == 0 {
 		return nil
 	}
 	out := make(map[string]any, spec.NumFields())
 	for _, f := range spec.Fields() {
-		_, identity := f.Transform.(iceberg.IdentityTransform)
-		out[f.Name] = fromPartitionValue(values[f.FieldID], identity)
+		if p, live := declared(f, schema); live {
+			out[fieldName(p)] = fromPartitionValue(values[f.FieldID], p.Transform == "identity")
+		}
 	}
 	return out
 }

@@ -1,11 +1,9 @@
 package table
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
-	"github.com/apache/iceberg-go"
 	ice "github.com/apache/iceberg-go/table"
 
 	"smelt"
@@ -59,24 +57,6 @@ func (t *Table) Partition() []smelt.PartitionField {
 
 // Properties returns the table's properties.
 func (t *Table) Properties() map[string]string { return maps.Clone(t.ice.Properties()) }
-
-// With returns the table as it will be once a Change has added the columns, so
-// that files with those columns can be written and described for that change.
-// The view is not committed anywhere; commit the change to t itself.
-func (t *Table) With(columns ...smelt.Column) (*Table, error) {
-	tx, err := t.ice.NewTransactionOnBranchWithError(ice.MainBranch)
-	if err != nil {
-		return nil, fmt.Errorf("add columns to %s: %w", t.name, err)
-	}
-	if err := addColumns(tx, t.ice.Schema(), columns); err != nil {
-		return nil, fmt.Errorf("add columns to %s: %w", t.name, err)
-	}
-	staged, err := tx.StagedTable()
-	if err != nil {
-		return nil, fmt.Errorf("add columns to %s: %w", t.name, err)
-	}
-	return &Table{lake: t.lake, name: t.name, ice: staged.Table}, nil
-}
 
 // Snapshot is one committed state of a table.
 type Snapshot struct {
@@ -153,21 +133,4 @@ func snapshot(s ice.Snapshot) Snapshot {
 		out.Summary = maps.Clone(map[string]string(s.Summary.Properties))
 	}
 	return out
-}
-
-// addColumns stages columns on a transaction.
-func addColumns(tx *ice.Transaction, schema *iceberg.Schema, columns []smelt.Column) error {
-	id := schema.HighestFieldID()
-	fields, err := newFields(columns, &id)
-	if err != nil {
-		return err
-	}
-	update := tx.UpdateSchema(true, false)
-	for _, f := range fields {
-		if there, ok := schema.FindFieldByNameCaseInsensitive(f.Name); ok {
-			return fmt.Errorf("column %q is there already, as %q", f.Name, there.Name)
-		}
-		update.AddColumn([]string{f.Name}, f.Type, "", false, nil)
-	}
-	return update.Commit()
 }
