@@ -287,6 +287,17 @@ func TestSeveralPartitionings(t *testing.T) {
 			}
 			random.Shuffle(len(there), func(i, j int) { there[i], there[j] = there[j], there[i] })
 			c.Remove, c.Replace = there[:min(1+random.IntN(3), len(there))], kind == 1
+			if c.Replace { // in the partition of one of them, be it of a partitioning of before
+				key := fmt.Sprintf("silver/a/data/merged-%03d.parquet", i)
+				merged, err := tbl.Rewritten(there[0], smelt.DataFile{Path: key, Rows: 10, Bytes: 4})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := l.store.Put(t.Context(), key, strings.NewReader("PAR1"), smelt.PutOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				c.Add, want[key] = append(c.Add, merged), there[0].Partition
+			}
 			for _, f := range c.Remove {
 				delete(want, f.Key)
 			}
