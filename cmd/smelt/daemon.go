@@ -108,7 +108,7 @@ func (s *settings) spawn(name string, args ...string) (ended <-chan int, err err
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := openLog(path)
 	if err != nil {
 		return nil, err
 	}

@@ -35,18 +35,20 @@ func (c *generateCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err != nil {
 		return err
 	}
+	log := io.Err
 	if c.Count == 0 { // one that ends is no daemon
 		presence, err := daemonize(s.Home, "generate")
 		if err != nil {
 			return err
 		}
 		defer presence.release()
+		log = keepLog(s.logPath("generate"), log)
 		if err := presence.ready(); err != nil {
 			return err
 		}
 	}
 	return smelt.Mark(smelt.ErrSource, ingest.Generate(ctx, ingest.GenerateConfig{
 		Cluster: cluster, Topic: c.Topic, Partitions: c.Partitions, Rate: c.Rate, Mess: c.Mess,
-		Seed: c.Seed, Count: c.Count, History: c.History, Log: newLog(io.Err),
+		Seed: c.Seed, Count: c.Count, History: c.History, Log: newLog(log),
 	}))
 }

@@ -23,12 +23,12 @@ type runCmd struct{}
 // Run checks everything that can be checked, says clearly what is wrong, and
 // then runs all stages of all pipelines until it is told to stop.
 func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
-	log := newLog(io.Err)
 	presence, err := daemonize(s.Home, "run")
 	if err != nil {
 		return err
 	}
 	defer presence.release()
+	log := newLog(keepLog(s.logPath("run"), io.Err))
 	pipelines, err := s.pipelines()
 	if err != nil {
 		return err

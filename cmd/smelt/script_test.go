@@ -12,7 +12,8 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"smelt": func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) },
+		"smelt":  func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) },
+		"logger": logger,
 	})
 }
 

@@ -23,12 +23,12 @@ func (stackCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	s.Home = home
 	// The S3 server's library prints to the standard output, which is ours.
 	os.Stdout = os.Stderr
-	log := newLog(io.Err)
 	running, err := daemonize(home, "stack")
 	if err != nil {
 		return err
 	}
 	defer running.release()
+	log := newLog(keepLog(s.logPath("stack"), io.Err))
 	services, err := stack.Start(ctx, stack.Config{
 		Home: home, KafkaPort: s.StackKafkaPort, S3Port: s.StackS3Port,
 		ConsolePort: s.StackConsolePort, PostgresPort: s.StackPostgresPort, Log: log,
