@@ -32,7 +32,6 @@ var mayImport = map[string][]string{
 	"internal/line":     {"bronze", "silver", "gold", "internal/*"}, // puts a pipeline's stages together
 	"internal/maintain": {"bronze", "silver", "gold", "internal/*"}, // keeps every layer in shape
 	"internal/audit":    {"bronze", "silver", "gold", "internal/*"}, // counts every layer
-	"internal/maintain": {"bronze", "silver", "gold", "internal/*"}, // keeps every layer small
 	"internal/shell":    {"bronze", "silver", "gold", "internal/*"}, // shows every layer
 	"internal/pipetest": {"ingest", "silver", "internal/*"},         // runs a pipeline's test over a line in memory
 }
