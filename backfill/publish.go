@@ -34,7 +34,7 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	if err != nil {
 		return Result{}, open, err
 	}
-	change, staged := table.Change{Columns: j.refiner.Columns()}, []staging.Staged(nil)
+	change, staged := table.Change{Columns: j.refiner.Columns(), Named: staging.Files(handed)}, []staging.Staged(nil)
 	for _, p := range j.pieces {
 		change.Remove = append(change.Remove, p.remove...)
 		staged = append(staged, p.staged...)
@@ -67,7 +67,7 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 		return Result{}, open, err
 	}
 	committed, err := t.Commit(ctx, change)
-	if errors.Is(err, table.ErrConflict) {
+	if errors.Is(err, table.ErrConflict) || errors.Is(err, table.ErrOld) {
 		return Result{}, open, errors.Join(err, j.Area.Discard(ctx, handed))
 	}
 	if err != nil {

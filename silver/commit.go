@@ -33,7 +33,7 @@ func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver,
 	if err != nil {
 		return errors.Join(err, s.Area.Discard(ctx, staged)) // nothing was committed
 	}
-	change := table.Change{Add: staging.Files(staged), Columns: s.transform.columns}
+	change := table.Change{Add: staging.Files(staged), Columns: s.transform.columns, Named: staging.Files(rejects)}
 	if err := ledger.Write(&change, after); err != nil {
 		return err
 	}

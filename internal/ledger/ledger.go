@@ -125,6 +125,25 @@ func Of[L Silver | Quarantine | Gold](s table.Snapshot) (ledger L, ok bool, err 
 	return ledger, true, nil
 }
 
+// Handed returns the keys of the files that silver hands to quarantine, or takes
+// back from there, in any snapshot that it still has.
+func Handed(silver *table.Table) (map[string]bool, error) {
+	keys := map[string]bool{}
+	copied := table.Snapshot{Summary: silver.Properties()}
+	for _, s := range append(silver.Snapshots(), copied) {
+		l, _, err := Of[Silver](s)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range []*Rejects{l.Rejects, l.Released} {
+			if r != nil {
+				keys[r.File.Path] = true
+			}
+		}
+	}
+	return keys, nil
+}
+
 // Write puts a ledger into a change.
 func Write[L Silver | Quarantine | Gold](c *table.Change, ledger L) error {
 	text, err := json.Marshal(ledger)

@@ -3,5 +3,6 @@ package maintain
 // The tasks, one by one, and what they are made of.
 var (
 	Compaction  = compaction
+	Orphans     = orphans
 	CheckFields = checkFields
 )

@@ -22,7 +22,7 @@ const (
 	// beyond some ten MiB they gain nothing here.
 	DefaultFileBytes = 64 << 20
 
-	// DefaultOrphanAge is what other engines have, too: longer than any commit takes.
-	// A backfill gives up files of its own that are half as old.
+	// DefaultOrphanAge is what other engines have, too. It is also the least: a commit
+	// refuses files of its own that are half as old.
 	DefaultOrphanAge = 72 * time.Hour
 )

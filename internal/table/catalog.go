@@ -14,6 +14,10 @@ import (
 // committed: load the table again and decide anew.
 var ErrConflict = errors.New("the table was changed by another writer")
 
+// ErrOld says that nothing was committed since the files were uploaded too long
+// ago: they may have been deleted as orphans. Make them anew.
+var ErrOld = errors.New("the files were uploaded too long ago to be committed")
+
 // Catalog holds, for each table, where its current metadata file is. A table's
 // name is "namespace.table", such as "silver.sensors".
 type Catalog interface {

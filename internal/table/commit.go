@@ -51,6 +51,7 @@ type Change struct {
 	Summary    map[string]string // of the snapshot
 	Properties map[string]string // of the table, set beside those that it has
 	Replace    bool              // Add holds the very rows of Remove: compaction
+	Named      []File            // files that the summary names, for another table to take in
 
 	// Tag, when not empty, is the name of a tag that the same commit sets to the
 	// snapshot that the change is made from, so that what was there before it can be
@@ -61,9 +62,9 @@ type Change struct {
 
 // Commit makes exactly one snapshot on main, also of a change without files,
 // and returns the table with it. It succeeds only when main is still as it was
-// when t was loaded. A race that was certainly lost is an ErrConflict and has
-// left nothing behind; any other error leaves the outcome open. After any error
-// load the table again and decide anew.
+// when t was loaded. A race that was certainly lost is an ErrConflict, files that
+// are too old an ErrOld; both have left nothing behind. Any other error leaves the
+// outcome open. After any error load the table again and decide anew.
 func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
 	if err := t.checkClock(time.Now()); err != nil {
 		return nil, fmt.Errorf("commit to %s: %w", t.name, err)
@@ -74,7 +75,7 @@ func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
 		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
 	}
 	committed, err := tx.Commit(ctx)
-	if errors.Is(err, ErrConflict) {
+	if errors.Is(err, ErrConflict) || errors.Is(err, ErrOld) {
 		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
 	}
 	if err != nil {
@@ -103,7 +104,8 @@ func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Trans
 	if err != nil {
 		return nil, err
 	}
-	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, t.lake.committer(t.name, tags...))
+	catalog := &committer{t.lake, t.name, tags, oldest(c)}
+	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, catalog)
 	tx, err := base.NewTransactionOnBranchWithError(ice.MainBranch)
 	if err != nil {
 		return nil, err
@@ -143,6 +145,16 @@ func stageFiles(ctx context.Context, tx *ice.Transaction, c Change) error {
 	default: // the other calls make no snapshot of nothing
 		return tx.AddFiles(ctx, nil, summary, true)
 	}
+}
+
+// oldest is when the oldest file of a change was made.
+func oldest(c Change) (made time.Time) {
+	for _, f := range slices.Concat(c.Add, c.Named) {
+		if made.IsZero() || f.made.Before(made) {
+			made = f.made
+		}
+	}
+	return made
 }
 
 func dataFiles(files []File) []iceberg.DataFile {
@@ -189,10 +201,11 @@ func (t *Table) removeMerged(ctx context.Context, files *storeIO) error {
 type committer struct {
 	lake *Lake
 	name string
-	tags []tag // that a commit sets
+	tags []tag     // that a commit sets
+	made time.Time // when the oldest file was that a commit adds; zero: it adds none
 }
 
-func (l *Lake) committer(name string, tags ...tag) ice.CatalogIO { return &committer{l, name, tags} }
+func (l *Lake) committer(name string) ice.CatalogIO { return &committer{lake: l, name: name} }
 
 // LoadTable implements iceberg-go's CatalogIO.
 func (c *committer) LoadTable(ctx context.Context, _ ice.Identifier) (*ice.Table, error) {
@@ -215,6 +228,10 @@ func (c *committer) CommitTable(ctx context.Context, _ ice.Identifier, reqs []ic
 		if err := r.Validate(base.ice.Metadata()); err != nil {
 			return nil, "", fmt.Errorf("%w: %w: %w", ice.ErrCommitFailed, ErrConflict, err)
 		}
+	}
+	// By the metadata that the swap begins from: see RemoveOrphans.
+	if age := time.Since(c.made); !c.made.IsZero() && age > FileAge {
+		return nil, "", fmt.Errorf("%w: %w: %s ago", ice.ErrCommitFailed, ErrOld, age.Round(time.Minute))
 	}
 	updates = slices.Clone(updates)
 	for _, tag := range c.tags {

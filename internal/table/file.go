@@ -20,6 +20,7 @@ type File struct {
 
 	schema *iceberg.Schema
 	data   iceberg.DataFile
+	made   time.Time // when it was described, by the clock on the wall; zero for a file of a table
 }
 
 // NewFile describes a Parquet file that was put at the key f.Path, so that a
@@ -76,7 +77,9 @@ func (t *Table) describe(f smelt.DataFile, spec iceberg.PartitionSpec, partition
 		return File{}, err
 	}
 	b.ValueCounts(s.values).NullValueCounts(s.nulls).NaNValueCounts(s.nans).LowerBoundValues(s.lower).UpperBoundValues(s.upper)
-	return t.file(b.Build()), nil
+	file := t.file(b.Build())
+	file.made = time.Now().Round(0) // a machine that sleeps does not count its hours otherwise
+	return file, nil
 }
 
 // stats are a file's statistics by field id.

@@ -1,0 +1,175 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
+	"golang.org/x/sync/errgroup"
+
+	"smelt"
+)
+
+// FileAge is how old a file may be when it is committed: Commit refuses older
+// ones. What is at least twice as old and in no snapshot is safe to delete, if
+// clocks differ by less than this.
+const FileAge = 36 * time.Hour
+
+// listPage is how many objects are listed at once: what one S3 request gives.
+const listPage = 1000
+
+// fenceProperty of a table says when it was last looked through for orphans.
+const fenceProperty = "smelt.cleaned"
+
+// Orphans returns the objects in a table's folder that were put before a time and
+// that the table, as it is after the listing, does not have: not in any snapshot,
+// of whichever branch or tag, nor as metadata. There are none when the table's
+// property gc.enabled is false, or when another engine has put the table
+// elsewhere than Create does: there may be more in such a folder.
+func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) ([]smelt.Object, error) {
+	folder := strings.ReplaceAll(name, ".", "/") + "/"
+	old, err := l.listOld(ctx, folder, before)
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	t, err := l.Load(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if t.ice.Properties()[ice.GCEnabledKey] == "false" || l.Key(t.Location())+"/" != folder {
+		return nil, nil
+	}
+	return t.unreachedOf(ctx, old)
+}
+
+// Fenced is a table as it was right after a Fence.
+type Fenced struct{ *Table }
+
+// Fence swaps a table's metadata for one that says when that was. No commit that
+// was prepared on an earlier one comes through any more.
+func (l *Lake) Fence(ctx context.Context, name string) (Fenced, error) {
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	err := l.amend(ctx, name, func(*Table) ([]ice.Update, error) {
+		return []ice.Update{ice.NewSetPropertiesUpdate(iceberg.Properties{fenceProperty: now})}, nil
+	})
+	var t *Table
+	if err == nil {
+		t, err = l.Load(ctx, name)
+	}
+	if err != nil {
+		return Fenced{}, fmt.Errorf("fence %s: %w", name, err)
+	}
+	return Fenced{t}, nil
+}
+
+// RemoveOrphans deletes those of the objects that Orphans has found which the table
+// still does not have, and returns them.
+//
+// It is safe although commits go on, and although some may have been held up for
+// days between the upload of their files and the swap of the metadata. A commit
+// that came through before the fence is in the metadata that is looked at here.
+// One that has read its metadata before the fence is refused by the catalog after
+// it. One that reads it after the fence checks only then that its files are younger
+// than FileAge, so they were not old enough to be found. The same holds for a
+// commit whose outcome is unknown: its files are in the metadata, or can never get
+// there any more.
+func (t Fenced) RemoveOrphans(ctx context.Context, found []smelt.Object) ([]smelt.Object, error) {
+	orphans, err := t.unreachedOf(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(orphans))
+	for i, o := range orphans {
+		keys[i] = o.Key
+	}
+	return orphans, t.lake.remove(ctx, keys)
+}
+
+// listOld lists the objects of a folder that were put before a time.
+func (l *Lake) listOld(ctx context.Context, folder string, before time.Time) (old []smelt.Object, err error) {
+	for after := ""; ; {
+		page, err := l.store.List(ctx, folder, after, listPage)
+		if err != nil {
+			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("list %s: %w", folder, err))
+		}
+		for _, o := range page {
+			if o.Modified.Before(before) {
+				old = append(old, o)
+			}
+		}
+		if len(page) < listPage {
+			return old, nil
+		}
+		after = page[len(page)-1].Key
+	}
+}
+
+// unreachedOf returns those of some objects that the table does not have.
+func (t *Table) unreachedOf(ctx context.Context, objects []smelt.Object) (out []smelt.Object, err error) {
+	reached, err := t.reached(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("what %s has: %w", t.name, err)
+	}
+	for _, o := range objects {
+		if !reached[o.Key] {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// reached returns the keys of all objects that the table has: data and delete
+// files, manifests and their lists of all snapshots, statistics, the metadata file
+// and those that it lists.
+func (t *Table) reached(ctx context.Context) (map[string]bool, error) {
+	keys := map[string]bool{}
+	add := func(path string) { keys[t.lake.Key(path)] = true }
+	meta := t.ice.Metadata()
+	add(t.MetadataLocation())
+	for entry := range meta.PreviousFiles() {
+		add(entry.MetadataFile)
+	}
+	for s := range meta.Statistics() {
+		add(s.StatisticsPath)
+	}
+	for s := range meta.PartitionStatistics() {
+		add(s.StatisticsPath)
+	}
+	for _, s := range meta.Snapshots() {
+		add(s.ManifestList)
+	}
+	manifests, err := t.manifests(ctx, meta.Snapshots(), false)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range manifests {
+		add(m.FilePath())
+	}
+	return keys, t.eachFile(ctx, manifests, add)
+}
+
+// eachFile calls add with the path of every file of some manifests, some of them
+// more than once. It holds a few manifests at a time.
+func (t *Table) eachFile(ctx context.Context, manifests []iceberg.ManifestFile, add func(path string)) error {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(readers)
+	for _, m := range manifests {
+		g.Go(func() error {
+			for e, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, true) {
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				add(e.DataFile().FilePath())
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
