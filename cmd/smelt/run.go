@@ -87,6 +87,11 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 		}
 		pipelines = append(pipelines, l.Pipeline)
 	}
+	trimmers, err := s.trimmers(pipelines, parts.Area.Store, parts.Log)
+	if err != nil {
+		return err
+	}
+	all.Keep = append(all.Keep, trimmers...)
 	for _, s := range slices.Concat(all.Ingest, all.Refine, all.Refresh, all.Mend) {
 		metrics.Expect(s.Name())
 	}

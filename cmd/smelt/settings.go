@@ -28,6 +28,8 @@ type settings struct {
 	KafkaSASLUsername  string   `group:"Settings" name:"kafka-sasl-username" setting:"SMELT_KAFKA_SASL_USERNAME" placeholder:"NAME" help:"User for Kafka."`
 	KafkaSASLPassword  string   `group:"Settings" name:"kafka-sasl-password" setting:"SMELT_KAFKA_SASL_PASSWORD" secret:"" placeholder:"SECRET" help:"Password for Kafka."`
 
+	KafkaTrim bool `group:"Settings" setting:"SMELT_KAFKA_TRIM" negatable:"" help:"Delete from Kafka what the lake has, but for the newest 100,000 records of a partition: for a broker without retention, as the embedded one."`
+
 	S3Endpoint  string `group:"Settings" name:"s3-endpoint" setting:"SMELT_S3_ENDPOINT,AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"S3 endpoint."`
 	S3Bucket    string `group:"Settings" name:"s3-bucket" setting:"SMELT_S3_BUCKET" default:"lake" placeholder:"NAME" help:"Bucket."`
 	S3Region    string `group:"Settings" name:"s3-region" setting:"SMELT_S3_REGION,AWS_REGION,AWS_DEFAULT_REGION" default:"us-east-1" placeholder:"NAME" help:"Region."`

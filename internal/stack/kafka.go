@@ -17,6 +17,10 @@ const (
 	// 8 MiB through, so that the line meets it and not only its producer.
 	maxMessageBytes = "33554432"
 
+	// segmentBytes is how much of a partition's log goes from the disk at once when
+	// records are deleted: files of the log do as a whole.
+	segmentBytes = "16777216"
+
 	// describeTopicPartitions is the request that clients built on librdkafka
 	// misread from this broker. They do without it when it is not offered.
 	describeTopicPartitions = 75
@@ -45,9 +49,12 @@ func startKafka(ctx context.Context, dir string, port int, id string, log *slog.
 		kfake.ClusterID(id),
 		kfake.MaxVersions(versions),
 		kfake.WithLogger(kafkaLog{log}),
-		// Records stay for ever: a partition that retention had emptied would
-		// begin at offset 0 again after a restart.
-		kfake.BrokerConfigs(map[string]string{"log.retention.ms": "-1", "message.max.bytes": maxMessageBytes}),
+		// The broker deletes no record: a partition that its retention had emptied
+		// would begin at offset 0 again after a restart. Readers that have got them
+		// have them deleted, but for the newest.
+		kfake.BrokerConfigs(map[string]string{
+			"log.retention.ms": "-1", "log.segment.bytes": segmentBytes, "message.max.bytes": maxMessageBytes,
+		}),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("open the log in %s: %w", dir, err)

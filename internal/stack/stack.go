@@ -129,6 +129,7 @@ func (s *Stack) Done() <-chan error { return s.done }
 func (s *Stack) Settings() map[string]string {
 	return map[string]string{
 		"SMELT_KAFKA_BROKERS": address(s.ports.kafka),
+		"SMELT_KAFKA_TRIM":    "true",
 		"SMELT_S3_ENDPOINT":   "http://" + address(s.ports.s3),
 		"SMELT_S3_BUCKET":     Bucket,
 		"SMELT_S3_REGION":     region,

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/ingest"
+)
+
+// trimmers delete from Kafka what the lake has, a stage a topic, where that is asked
+// for.
+func (s *settings) trimmers(pipelines []*smelt.Pipeline, objects smelt.Store, log *slog.Logger) ([]smelt.Stage, error) {
+	if !s.trims() {
+		return nil, nil
+	}
+	cluster, err := s.cluster()
+	if err != nil {
+		return nil, err
+	}
+	var stages []smelt.Stage
+	readers := map[string][]*bronze.Reader{}
+	for _, p := range pipelines {
+		if readers[p.Topic] == nil {
+			stages = append(stages, ingest.NewTrimmer(ingest.TrimConfig{
+				Cluster: cluster, Topic: p.Topic, Log: log,
+				Have: func(ctx context.Context, d smelt.Description) (map[int32]int64, error) {
+					return inLake(ctx, readers[p.Topic], d)
+				},
+			}))
+		}
+		readers[p.Topic] = append(readers[p.Topic], bronze.NewReader(objects, p.Name))
+	}
+	return stages, nil
+}
+
+// trims says whether records are to be deleted from Kafka. What the embedded stack
+// has set is for its own broker alone, not for one that the user has named since.
+func (s *settings) trims() bool {
+	from := func(flag string) string { return filepath.Base(s.origins[flag].Name) }
+	return s.KafkaTrim && (from("kafka-trim") != stackFile || from("kafka-brokers") == stackFile && !s.explicit["kafka-brokers"])
+}
+
+// inLake gives up to which offset every one of some pipelines has the partitions of
+// a topic. A partition is left out of which one has nothing, or has records of
+// another topic or cluster.
+func inLake(ctx context.Context, pipelines []*bronze.Reader, topic smelt.Description) (map[int32]int64, error) {
+	have, lacking := map[int32]int64{}, map[int32]bool{}
+	for _, r := range pipelines {
+		partitions, err := r.Partitions(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ends := map[int32]bronze.Meta{}
+		for _, id := range partitions {
+			if ends[id], err = r.Last(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		for id := range topic.Partitions {
+			end, ok := ends[id]
+			if !ok || end.Cluster != topic.Cluster || end.Topic != topic.Topic {
+				lacking[id] = true
+				continue
+			}
+			if least, ok := have[id]; !ok || end.End < least {
+				have[id] = end.End
+			}
+		}
+	}
+	for id := range lacking {
+		delete(have, id)
+	}
+	return have, nil
+}
