@@ -66,7 +66,6 @@ type eras struct {
 	*pipetest.Lake
 	*line.Line
 	session *duck.Session
-	sent    int
 }
 
 func newEras(t *testing.T, db *duck.DB) *eras {
