@@ -12,8 +12,11 @@ import (
 const listMax = 1000
 
 // Last returns the metadata of the last object of a partition's chain: where the
-// chain ends, and what it holds in all. It is ErrNotFound when the lake has
+// chain ends, and what it has had in all. It is ErrNotFound when the lake has
 // nothing of the partition.
+//
+// The object that starts last is the one that ends last: a merged object never
+// holds the chain's last one of then, so that it ends where another one starts.
 func (r *Reader) Last(ctx context.Context, partition int32) (Meta, error) {
 	_, m, found, err := r.end(ctx, partition)
 	if err == nil && !found {
@@ -48,7 +51,7 @@ func (r *Reader) last(ctx context.Context, partition int32) (at Name, found bool
 		if len(page) < listMax {
 			return at, found, nil
 		}
-		if at, err = r.leap(ctx, at, at.Start-page[0].Start); err != nil {
+		if at, err = r.leap(ctx, at, max(1, at.Start-page[0].Start)); err != nil {
 			return Name{}, false, err
 		}
 		after = at.beyond()

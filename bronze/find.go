@@ -2,6 +2,7 @@ package bronze
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -15,37 +16,73 @@ const (
 	findGrowth = 16
 )
 
-// Find returns the object of a partition's chain that covers an offset: the
+// relists is how often a search begins anew since the object that it had found
+// has gone: each time something else must have merged and cleaned meanwhile.
+const relists = 3
+
+// Find returns an object of a partition's chain that covers an offset: the
 // offset is not below its start and below its end. A record need not be there,
 // since offsets have holes. It fails with smelt.ErrNotFound when the chain ends
 // at or before the offset, or there is none, and with ErrBreak when an object is
 // missing where the offset would be. As a rule it takes two or three requests.
 func (r *Reader) Find(ctx context.Context, partition int32, offset int64) (Ref, Meta, error) {
-	none := fmt.Errorf("offset %d of partition %d of %s in bronze: %w", offset, partition, r.pipeline, smelt.ErrNotFound)
 	if offset < 0 {
-		return Ref{}, Meta{}, none
+		return Ref{}, Meta{}, r.noOffset(partition, offset)
 	}
-	ref, next, err := r.floor(ctx, partition, offset)
+	ref, m, err := r.covering(ctx, partition, offset)
+	ref.From = ref.Start
+	return ref, m, err
+}
+
+func (r *Reader) noOffset(partition int32, offset int64) error {
+	return fmt.Errorf("offset %d of partition %d of %s in bronze: %w", offset, partition, r.pipeline, smelt.ErrNotFound)
+}
+
+// covering finds an object that covers an offset, which counts from there on. It
+// fails like Find when none does.
+func (r *Reader) covering(ctx context.Context, partition int32, offset int64) (ref Ref, m Meta, err error) {
+	for try := 0; ; try++ {
+		if ref, err = r.floor(ctx, partition, offset); err != nil {
+			return Ref{}, Meta{}, err
+		}
+		if ref.Key == "" {
+			return Ref{}, Meta{}, r.lacks(ctx, partition, offset, "the chain begins at 0")
+		}
+		m, err = r.stat(ctx, ref.Name)
+		if err == nil && m.End <= offset {
+			if ref, err = r.reaching(ctx, partition, offset, fmt.Sprintf("%s ends at %d", ref.Key, m.End)); err != nil {
+				return Ref{}, Meta{}, err
+			}
+			m, err = r.stat(ctx, ref.Name)
+		}
+		if err == nil {
+			ref.From, ref.next, ref.more = offset, m.End, true
+			return ref, m, nil
+		}
+		if !errors.Is(err, smelt.ErrNotFound) || try == relists {
+			return Ref{}, Meta{}, err
+		}
+	}
+}
+
+// lacks is the error of an offset that no object covers: before says where the
+// chain ends before it.
+func (r *Reader) lacks(ctx context.Context, partition int32, offset int64, before string) error {
+	next, err := r.list(ctx, partition, Name{Pipeline: r.pipeline, Partition: partition, Start: offset}.beyond(), 1)
 	switch {
 	case err != nil:
-		return Ref{}, Meta{}, err
-	case ref.Key == "" && next == "":
-		return Ref{}, Meta{}, none
-	case ref.Key == "":
-		return Ref{}, Meta{}, broken("the first object of the chain is %s: what is before it is missing", next)
+		return err
+	case len(next) == 0:
+		return r.noOffset(partition, offset)
 	}
-	m, err := r.Stat(ctx, ref)
-	if err == nil && m.End <= offset { // and nothing follows, or Stat would have found a break
-		err = none
-	}
-	return ref, m, err
+	return broken("%s, but the next object is %s", before, next[0].Key)
 }
 
 // floor finds the last object that starts at or below an offset. It looks for
 // one further and further back, a page at a time, and then, should a page not
-// reach up to the offset, halves what is left. Without such an object it returns
-// the key of the chain's first one, "" when there is no chain.
-func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at Ref, first string, err error) {
+// reach up to the offset, halves what is left. In a chain without leftovers that is the object which covers
+// the offset. It is the zero Ref when there is none.
+func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at Ref, err error) {
 	low, high := int64(0), offset // the object starts between them, both inclusive
 	for step := int64(findStep); low <= high; {
 		probe := low + (high-low)/2
@@ -55,7 +92,7 @@ func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at R
 		}
 		page, err := r.list(ctx, partition, Name{Pipeline: r.pipeline, Partition: partition, Start: probe}.from(), listMax)
 		if err != nil {
-			return Ref{}, "", err
+			return Ref{}, err
 		}
 		n := 0 // how many objects of the page start at or below the offset
 		for n < len(page) && page[n].Start <= offset {
@@ -63,15 +100,61 @@ func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at R
 		}
 		if n == 0 {
 			high = probe - 1
-			if len(page) > 0 {
-				first = page[0].Key
-			}
 			continue
 		}
 		at, low = page[n-1], page[n-1].Start+1
 		if n < len(page) || len(page) < listMax {
-			return at, "", nil
+			return at, nil
 		}
 	}
-	return at, first, nil
+	return at, nil
+}
+
+// reaching finds the merged object that covers an offset where the last one which
+// starts below it does not: it is one of those that a cleaner has left of a merged
+// object's members. Of all before it, as far back as it takes, those nearby
+// are looked at first. before says where that last one ends.
+func (r *Reader) reaching(ctx context.Context, partition int32, offset int64, before string) (best Ref, err error) {
+	none := r.lacks(ctx, partition, offset, before)
+	if errors.Is(none, smelt.ErrNotFound) { // the chain's last object is no member of any
+		return Ref{}, none
+	}
+	for high, step := offset, int64(findStep); high >= 0 && best.Key == ""; {
+		low := max(0, high-step)
+		step = min(step, math.MaxInt64/findGrowth) * findGrowth
+		err := r.each(ctx, partition, low, high, func(ref Ref) {
+			if ref.End > offset && (best.Key == "" || ref.outranks(best.Name)) {
+				best = ref
+			}
+		})
+		if err != nil {
+			return Ref{}, err
+		}
+		high = low - 1
+	}
+	if best.Key == "" {
+		return Ref{}, none
+	}
+	return best, nil
+}
+
+// each lists the objects that start from one position to another, both inclusive.
+func (r *Reader) each(ctx context.Context, partition int32, first, last int64, yield func(Ref)) error {
+	after := Name{Pipeline: r.pipeline, Partition: partition, Start: first}.from()
+	for {
+		page, err := r.list(ctx, partition, after, listMax)
+		if err != nil {
+			return err
+		}
+		for _, ref := range page {
+			if ref.Start > last {
+				return nil
+			}
+			yield(ref)
+		}
+		if len(page) < listMax {
+			return nil
+		}
+		after = page[len(page)-1].Key
+	}
 }

@@ -2,6 +2,7 @@ package bronze
 
 import (
 	"fmt"
+	"io"
 	"strconv"
 	"time"
 
@@ -20,16 +21,24 @@ func (c Counts) plus(d Counts) Counts {
 	return Counts{c.Count + d.Count, c.Tombstones + d.Tombstones, c.Oversize + d.Oversize, c.Bytes + d.Bytes}
 }
 
+func (c Counts) minus(d Counts) Counts {
+	return Counts{c.Count - d.Count, c.Tombstones - d.Tombstones, c.Oversize - d.Oversize, c.Bytes - d.Bytes}
+}
+
 // Meta is an object's metadata: what it holds, and who wrote it. It is in the
 // object's user metadata, in decimal and RFC 3339.
 type Meta struct {
 	Counts
-	Chain Counts // of all objects of the chain up to and with this one
+	Chain Counts // of all that the chain ever had up to the object's end
+
+	// Retired are those of the object's range that are no longer in it. Such an
+	// object begins the chain, so they are what it lacks to Chain.
+	Retired Counts
 
 	Start int64 // the object's position
 	End   int64 // where the chain goes on: after the last record's offset
-	First int64 // the offset of the first record
-	Last  int64 // the offset of the last record
+	First int64 // the offset of the first record; -1 when there is none, which only retirement brings about
+	Last  int64 // the offset of the last record; likewise
 
 	Longest int64 // line in bytes, which says what a reader's buffer must hold
 
@@ -40,7 +49,9 @@ type Meta struct {
 	Cluster string // ids of the source, as smelt.Description has them
 	Topic   string
 	Writer  string    // the writing process and a number of its own: no two objects share it
-	Written time.Time // when the object was closed
+	Written time.Time // when the object was closed; of a merged one, when the last of its members was
+
+	Members int64 // how many objects were merged into this one; 0 for a writer's
 }
 
 // Names of the user metadata.
@@ -60,6 +71,7 @@ const (
 	metaWriter     = "writer"
 	metaWritten    = "written"
 	metaCodec      = "codec"
+	metaMembers    = "members"
 
 	// metaChain begins the names of the counts of the whole chain.
 	metaChain = "chain-"
@@ -93,6 +105,32 @@ func (m *Meta) add(r *smelt.Record, kind Kind, lineBytes int) {
 	}
 }
 
+// without is the metadata of an object like this one that has no lines yet.
+func (m *Meta) without() Meta {
+	none := *m
+	none.Counts = Counts{}
+	none.First, none.Last, none.Longest = -1, -1, 0
+	none.MinTimestamp, none.MaxTimestamp = smelt.NoTimestamp, smelt.NoTimestamp
+	return none
+}
+
+// write writes a line of another object, without its line feed, and counts it. The
+// end stays: what comes after the last line has been read already.
+func (m *Meta) write(w io.Writer, line []byte) error {
+	decoded, err := Decode(line)
+	if err != nil {
+		return err
+	}
+	end := m.End
+	m.add(&decoded.Record, decoded.Kind, len(line)+len("\n"))
+	m.End = end
+	if _, err := w.Write(line); err != nil {
+		return err
+	}
+	_, err = w.Write([]byte("\n"))
+	return err
+}
+
 // user returns the metadata as an object's user metadata.
 func (m *Meta) user(codec Codec) map[string]string {
 	user := map[string]string{
@@ -102,6 +140,9 @@ func (m *Meta) user(codec Codec) map[string]string {
 	}
 	for name, n := range m.numbers() {
 		user[name] = strconv.FormatInt(*n, 10)
+	}
+	if m.Members > 0 {
+		user[metaMembers] = strconv.FormatInt(m.Members, 10)
 	}
 	if m.Cluster != "" {
 		user[metaCluster] = m.Cluster
@@ -133,9 +174,28 @@ func metaOf(name Name, o smelt.Object) (Meta, error) {
 	if m.Written, err = time.Parse(time.RFC3339Nano, o.Meta[metaWritten]); err != nil {
 		return Meta{}, fmt.Errorf("metadata %q of %s: %w", metaWritten, o.Key, err)
 	}
-	if m.End <= name.Start || m.Count <= 0 || m.First < name.Start || m.Last < m.First || m.End <= m.Last {
+	if name.Merged() {
+		if m.Members, err = strconv.ParseInt(o.Meta[metaMembers], 10, 64); err != nil {
+			return Meta{}, fmt.Errorf("metadata %q of %s: %w", metaMembers, o.Key, err)
+		}
+	}
+	if name.Retired {
+		m.Retired = m.Chain.minus(m.Counts)
+	}
+	if !m.fits(name) {
 		return Meta{}, fmt.Errorf("metadata of %s: start %d, first %d, last %d, end %d, count %d do not fit together",
 			o.Key, name.Start, m.First, m.Last, m.End, m.Count)
 	}
 	return m, nil
+}
+
+// fits says whether the metadata can be that of an object called name.
+func (m *Meta) fits(name Name) bool {
+	if m.End <= name.Start || name.Merged() && m.End != name.End || m.Retired.Count < 0 {
+		return false
+	}
+	if m.Count == 0 {
+		return name.Retired
+	}
+	return m.Count > 0 && m.First >= name.Start && m.Last >= m.First && m.End > m.Last
 }

@@ -13,21 +13,36 @@ const root = "bronze/"
 // and make the order of the names that of the positions.
 const positionDigits = 20
 
-// Name is an object's name, taken apart:
+// retiredMark ends the position of an object that retirement has made.
+const retiredMark = "-retired"
+
+// Name is an object's name, taken apart; positions have 20 digits:
 //
-//	bronze/<pipeline>/<partition>/<start, 20 digits>.ndjson.zst
-//
-// A merged object is going to be <start>-<end>, so a name is read strictly.
+//	bronze/<pipeline>/<partition>/<start>.ndjson.zst                a writer's
+//	bronze/<pipeline>/<partition>/<start>-<end>.ndjson.zst          a merger's
+//	bronze/<pipeline>/<partition>/<start>-<end>-retired.ndjson.zst  what retirement has left; start is 0
 type Name struct {
 	Pipeline  string
 	Partition int32
 	Start     int64 // the object's position: where the one before it ended
+	End       int64 // where the chain goes on after a merged object; 0 for a writer's, whose metadata tells
+	Retired   bool  // a merged object, of the chain's beginning, from which records were let go
 	Codec     Codec
 }
 
+// Merged says whether the object holds what other objects held.
+func (n Name) Merged() bool { return n.End > 0 }
+
 // Key returns the name as a key of the store.
 func (n Name) Key() string {
-	return n.position() + n.Codec.suffix()
+	key := n.position()
+	if n.Merged() {
+		key += fmt.Sprintf("-%0*d", positionDigits, n.End)
+	}
+	if n.Retired {
+		key += retiredMark
+	}
+	return key + n.Codec.suffix()
 }
 
 // from sorts before the keys of every object that starts at n.Start or later,
@@ -69,16 +84,27 @@ func ParseName(key string) (Name, error) {
 		return bad("the partition")
 	}
 	n.Partition = int32(partition)
-	position, suffix, _ := strings.Cut(parts[2], ".")
+	positions, suffix, _ := strings.Cut(parts[2], ".")
 	if n.Codec, ok = codecOf("." + suffix); !ok {
 		return bad("the ending")
 	}
-	start, err := strconv.ParseUint(position, 10, 63)
-	if err != nil || len(position) != positionDigits {
+	start, end, merged := strings.Cut(positions, "-")
+	if n.Start, ok = parsePosition(start); !ok {
 		return bad("the position")
 	}
-	n.Start = int64(start)
+	if !merged {
+		return n, nil
+	}
+	end, n.Retired = strings.CutSuffix(end, retiredMark)
+	if n.End, ok = parsePosition(end); !ok || n.End <= n.Start || n.Retired && n.Start > 0 {
+		return bad("the end")
+	}
 	return n, nil
+}
+
+func parsePosition(digits string) (int64, bool) {
+	position, err := strconv.ParseUint(digits, 10, 63)
+	return int64(position), err == nil && len(digits) == positionDigits
 }
 
 func validPipeline(name string) bool {

@@ -10,7 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"smelt"
 )
@@ -21,6 +22,10 @@ var ErrBreak = errors.New("break in the chain of bronze objects")
 
 // Reader reads a pipeline's records from the lake. It keeps nothing and is safe
 // for concurrent use.
+//
+// Objects are merged and deleted meanwhile. An object that has gone between a
+// listing and the reading is a smelt.ErrNotFound: what it held is found by
+// another listing.
 type Reader struct {
 	store    smelt.Store
 	pipeline string
@@ -29,16 +34,6 @@ type Reader struct {
 // NewReader returns a reader of a pipeline's bronze.
 func NewReader(store smelt.Store, pipeline string) *Reader {
 	return &Reader{store, pipeline}
-}
-
-// Ref is an object of a chain, as it is listed.
-type Ref struct {
-	Name
-	Key      string
-	Size     int64 // compressed
-	Modified time.Time
-
-	follower string // the key of the object that follows in the listing; empty when none was listed
 }
 
 // Partitions returns the partitions that the lake has records of, in rising
@@ -64,27 +59,35 @@ func (r *Reader) Partitions(ctx context.Context) ([]int32, error) {
 	}
 }
 
-// After returns the objects of a chain from a position on: at least one if there
-// is one, then as long as they are no more than maxBytes in total, compressed.
-// The position is where the last object read ended; below 0 stands for the
-// chain's beginning. When the chain does not go on at the position, but after
-// it, After fails with ErrBreak.
+// After returns the objects to read of a chain from a position on: at least one
+// if there is one, then as long as they are no more than maxBytes in total,
+// compressed. The position is where the last object read ended; below 0 stands
+// for the chain's beginning. When no object covers the position, but the chain
+// goes on after it, After fails with ErrBreak.
 //
-// A listing shows where objects start, not where they end. So that the objects
-// can be fetched side by side and yet none lies beyond a break, [Reader.Download]
-// and [Reader.Lines] check that each ends where the next one in the listing
-// starts; and the last one's end is the next call's position.
+// The objects can be fetched side by side; those count that are [Joined], and
+// the end of the last of them is the next call's position.
 func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes int64) ([]Ref, error) {
 	from := Name{Pipeline: r.pipeline, Partition: partition, Start: max(position, 0)}
-	refs, err := r.list(ctx, partition, from.from(), listMax)
-	if err != nil || len(refs) == 0 {
+	listed, err := r.list(ctx, partition, from.from(), listMax)
+	if err != nil || len(listed) == 0 {
 		return nil, err
 	}
-	if position >= 0 && refs[0].Start != position {
-		return nil, broken("the object before %s ended at %d: what is in between is missing", refs[0].Key, position)
+	if position < 0 {
+		position = listed[0].Start
 	}
+	refs := cover(listed, position)
+	if len(refs) == 0 {
+		floor, _, err := r.covering(ctx, partition, position)
+		if err != nil {
+			return nil, err
+		}
+		refs = append([]Ref{floor}, cover(listed, floor.next)...)
+	}
+	last := listed[len(listed)-1].Start
 	total := int64(0)
 	for i := range refs {
+		refs[i].more = len(listed) == listMax || refs[i].Start < last
 		if total += refs[i].Size; total > maxBytes && i > 0 {
 			return refs[:i], nil
 		}
@@ -92,9 +95,9 @@ func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes 
 	return refs, nil
 }
 
-// At returns the object of a chain that starts at a position and has a codec,
-// and false when there is none. Since the end of an object is the name of the
-// next, one that follows a chain as it grows need not list it.
+// At returns the writer's object of a chain that starts at a position and has a
+// codec, and false when there is none. Since the end of an object is the name of
+// the next, one that follows a chain as it grows need not list it.
 func (r *Reader) At(ctx context.Context, partition int32, position int64, codec Codec) (Ref, Meta, bool, error) {
 	name := Name{Pipeline: r.pipeline, Partition: partition, Start: position, Codec: cmp.Or(codec, Zstd)}
 	o, err := r.store.Stat(ctx, name.Key())
@@ -105,7 +108,8 @@ func (r *Reader) At(ctx context.Context, partition int32, position int64, codec 
 		return Ref{}, Meta{}, false, smelt.Mark(smelt.ErrStore, err)
 	}
 	m, err := metaOf(name, o)
-	return Ref{Name: name, Key: o.Key, Size: o.Size, Modified: o.Modified}, m, true, smelt.Mark(smelt.ErrStore, err)
+	ref := Ref{Name: name, Key: o.Key, Size: o.Size, Modified: o.Modified, From: position, next: m.End}
+	return ref, m, true, smelt.Mark(smelt.ErrStore, err)
 }
 
 // list returns the objects of a partition after a key, in order.
@@ -121,26 +125,16 @@ func (r *Reader) list(ctx context.Context, partition int32, after string, limit 
 		if err != nil {
 			return nil, smelt.Mark(smelt.ErrStore, err)
 		}
-		refs[i] = Ref{Name: name, Key: o.Key, Size: o.Size, Modified: o.Modified}
-		if i == 0 {
-			continue
-		}
-		refs[i-1].follower = o.Key
-		if refs[i-1].Start == name.Start {
+		refs[i] = Ref{Name: name, Key: o.Key, Size: o.Size, Modified: o.Modified, From: name.Start, next: -1}
+		if i > 0 && refs[i-1].Start == name.Start && !refs[i-1].Merged() && !name.Merged() {
 			return nil, broken("%s and %s start at the same position: two writers used different codecs", refs[i-1].Key, o.Key)
 		}
 	}
 	return refs, nil
 }
 
-// Stat returns the metadata of an object. Like Download it checks the chain.
-func (r *Reader) Stat(ctx context.Context, ref Ref) (Meta, error) {
-	m, err := r.stat(ctx, ref.Name)
-	if err != nil {
-		return Meta{}, err
-	}
-	return m, ref.joins(m)
-}
+// Stat returns the metadata of an object.
+func (r *Reader) Stat(ctx context.Context, ref Ref) (Meta, error) { return r.stat(ctx, ref.Name) }
 
 func (r *Reader) stat(ctx context.Context, name Name) (Meta, error) {
 	o, err := r.store.Stat(ctx, name.Key())
@@ -151,27 +145,60 @@ func (r *Reader) stat(ctx context.Context, name Name) (Meta, error) {
 	return m, smelt.Mark(smelt.ErrStore, err)
 }
 
-// joins checks that the object ends where the next one starts.
-func (ref *Ref) joins(m Meta) error {
-	if ref.follower == "" {
-		return nil
-	}
-	next, err := ParseName(ref.follower)
-	if err != nil {
-		return err
-	}
-	if m.End != next.Start {
-		return broken("%s ends at %d, but the next object is %s", ref.Key, m.End, ref.follower)
-	}
-	return nil
-}
-
 func broken(format string, args ...any) error {
 	return smelt.Mark(smelt.ErrStore, fmt.Errorf("%w: "+format, append([]any{ErrBreak}, args...)...))
 }
 
-// Download copies an object, compressed as it is, to a local file. It fails with
-// ErrBreak when the object does not end where the next one starts.
+// downloads is how many objects are fetched at once.
+const downloads = 8
+
+// Fetch copies objects of chains to local files, side by side, and returns the
+// metadata of those that it has: of the first ones, up to where one has gone, and
+// as far as they are [Joined]. When the very first has gone it fails with
+// smelt.ErrNotFound. The files of the others are there or not.
+func (r *Reader) Fetch(ctx context.Context, refs []Ref, path func(Ref) string) ([]Meta, error) {
+	gone := make([]error, len(refs))
+	metas, err := r.fetch(ctx, refs, path, func(i int, err error) error {
+		gone[i] = err
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	n := slices.IndexFunc(gone, func(err error) bool { return err != nil })
+	switch {
+	case n == 0:
+		return nil, gone[0]
+	case n < 0:
+		n = len(refs)
+	}
+	return metas[:Joined(refs[:n], metas)], nil
+}
+
+// FetchAll copies objects to local files, side by side, and returns their metadata.
+// When one has gone it fails with smelt.ErrNotFound.
+func (r *Reader) FetchAll(ctx context.Context, refs []Ref, path func(Ref) string) ([]Meta, error) {
+	return r.fetch(ctx, refs, path, func(_ int, err error) error { return err })
+}
+
+func (r *Reader) fetch(ctx context.Context, refs []Ref, path func(Ref) string, gone func(int, error) error) ([]Meta, error) {
+	metas := make([]Meta, len(refs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(downloads)
+	for i, ref := range refs {
+		g.Go(func() (err error) {
+			metas[i], err = r.Download(ctx, ref, path(ref))
+			if errors.Is(err, smelt.ErrNotFound) {
+				return gone(i, err)
+			}
+			return err
+		})
+	}
+	return metas, g.Wait()
+}
+
+// Download copies an object, compressed as it is, to a local file. Of one that is
+// partial the file has the records that count alone, and the metadata is of those.
 func (r *Reader) Download(ctx context.Context, ref Ref, path string) (m Meta, err error) {
 	body, m, err := r.get(ctx, ref)
 	if err != nil {
@@ -182,9 +209,10 @@ func (r *Reader) Download(ctx context.Context, ref Ref, path string) (m Meta, er
 	if err != nil {
 		return Meta{}, fmt.Errorf("download %s: %w", ref.Key, err)
 	}
-	n, err := io.Copy(file, body)
-	if err == nil && n != ref.Size {
-		err = fmt.Errorf("%d of %d bytes", n, ref.Size)
+	if ref.Partial() {
+		m, err = copyPart(file, body, ref, m)
+	} else {
+		err = copyWhole(file, body, ref)
 	}
 	if local := new(fs.PathError); err != nil && !errors.As(err, &local) {
 		err = smelt.Mark(smelt.ErrStore, err)
@@ -195,15 +223,34 @@ func (r *Reader) Download(ctx context.Context, ref Ref, path string) (m Meta, er
 	return m, nil
 }
 
+func copyWhole(file io.Writer, body io.Reader, ref Ref) error {
+	n, err := io.Copy(file, body)
+	if err == nil && n != ref.Size {
+		err = fmt.Errorf("%d of %d bytes", n, ref.Size)
+	}
+	return err
+}
+
+// copyPart copies the lines of an object that count, and counts them.
+func copyPart(file io.Writer, body io.Reader, ref Ref, m Meta) (Meta, error) {
+	enc, err := newEncoder(ref.Codec)
+	if err != nil {
+		return Meta{}, err
+	}
+	enc.Reset(file)
+	part := m.without()
+	err = eachLineOf(body, ref, m.Count, func(line []byte) error {
+		return part.write(enc, line)
+	})
+	return part, errors.Join(err, enc.Close())
+}
+
 func (r *Reader) get(ctx context.Context, ref Ref) (io.ReadCloser, Meta, error) {
 	body, o, err := r.store.Get(ctx, ref.Key)
 	if err != nil {
 		return nil, Meta{}, smelt.Mark(smelt.ErrStore, err)
 	}
 	m, err := metaOf(ref.Name, o)
-	if err == nil {
-		err = ref.joins(m)
-	}
 	if err != nil {
 		body.Close()
 		return nil, Meta{}, smelt.Mark(smelt.ErrStore, err)
@@ -211,62 +258,48 @@ func (r *Reader) get(ctx context.Context, ref Ref) (io.ReadCloser, Meta, error) 
 	return body, m, nil
 }
 
-// lineBuffer in bytes is what Lines reads ahead: thousands of usual lines.
-const lineBuffer = 256 << 10
-
-// Lines calls yield with each line of an object, without its line feed. The
-// bytes are valid until yield returns, whose error ends the reading. It fails
-// with ErrBreak when the object does not end where the next one starts.
+// Lines calls yield with each line of an object that counts, without its line
+// feed. The bytes are valid until yield returns, whose error ends the reading.
 func (r *Reader) Lines(ctx context.Context, ref Ref, yield func(line []byte) error) (Meta, error) {
 	body, m, err := r.get(ctx, ref)
 	if err != nil {
 		return Meta{}, err
 	}
 	defer body.Close()
+	return m, eachLineOf(body, ref, m.Count, yield)
+}
+
+// eachLineOf reads the lines of an object that count from its bytes, and checks
+// that it has as many lines as its metadata says.
+func eachLineOf(body io.Reader, ref Ref, want int64, yield func(line []byte) error) error {
 	plain, err := newDecoder(body, ref.Codec)
 	if err != nil {
-		return Meta{}, fmt.Errorf("read %s: %w", ref.Key, err)
+		return fmt.Errorf("read %s: %w", ref.Key, err)
 	}
 	defer plain.Close()
 	buffer := bufio.NewReaderSize(plain, lineBuffer)
-	count := int64(0)
-	for ; ; count++ {
+	for count := int64(0); ; count++ {
 		line, err := readLine(buffer)
-		if err == io.EOF && count == m.Count {
-			return m, nil
+		if err == io.EOF && count == want {
+			return nil
 		}
-		if err == nil && count == m.Count {
+		if err == nil && count == want {
 			err = errors.New("more lines than its metadata says")
 		}
+		counts := true
+		if err == nil && ref.Partial() {
+			var offset int64
+			offset, err = lineOffset(line)
+			counts = offset >= ref.From
+		}
 		if err != nil {
-			return Meta{}, smelt.Mark(smelt.ErrStore, fmt.Errorf("read %s, line %d of %d: %w", ref.Key, count+1, m.Count, err))
+			return smelt.Mark(smelt.ErrStore, fmt.Errorf("read %s, line %d of %d: %w", ref.Key, count+1, want, err))
+		}
+		if !counts {
+			continue
 		}
 		if err := yield(line); err != nil {
-			return Meta{}, err
+			return err
 		}
 	}
 }
-
-// readLine returns the next line without its line feed. The line is valid until
-// the next call.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	line, err := r.ReadSlice('\n')
-	if err == nil {
-		return line[:len(line)-1], nil
-	}
-	long := append([]byte(nil), line...)
-	for err == bufio.ErrBufferFull {
-		line, err = r.ReadSlice('\n')
-		long = append(long, line...)
-	}
-	if err == io.EOF && len(long) > 0 {
-		return nil, io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, err
-	}
-	return long[:len(long)-1], nil
-}
-
-// Followed says whether the listing had another object after this one.
-func (ref *Ref) Followed() bool { return ref.follower != "" }

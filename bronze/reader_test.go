@@ -99,20 +99,25 @@ func TestReaderStopsAtBreak(t *testing.T) {
 		if err := lake.Delete(t.Context(), all[2].Key); err != nil {
 			t.Fatal(err)
 		}
+		dir := t.TempDir()
+		path := func(ref bronze.Ref) string { return filepath.Join(dir, filepath.Base(ref.Key)) }
 		refs := after(t, r, -1, 1<<20)
-		path := filepath.Join(t.TempDir(), "object")
-		for i, want := range []error{nil, bronze.ErrBreak, nil} {
-			_, down := r.Download(t.Context(), refs[i], path)
-			_, lines := r.Lines(t.Context(), refs[i], func([]byte) error { return nil })
-			_, stat := r.Stat(t.Context(), refs[i])
-			for _, err := range []error{down, lines, stat} {
-				if !errors.Is(err, want) {
-					t.Errorf("object %d: got %v, want %v", i, err, want)
-				}
-			}
+		metas, err := r.Fetch(t.Context(), refs, path)
+		if err != nil || len(refs) != 3 || len(metas) != 2 || metas[1].End != all[2].Start {
+			t.Fatalf("%d of %d objects were fetched, %v: want the two before the break", len(metas), len(refs), err)
 		}
-		if _, err := r.After(t.Context(), 0, all[2].Start, 1<<20); !errors.Is(err, bronze.ErrBreak) || !errors.Is(err, smelt.ErrStore) {
+		if _, err := r.After(t.Context(), 0, metas[1].End, 1<<20); !errors.Is(err, bronze.ErrBreak) || !errors.Is(err, smelt.ErrStore) {
 			t.Errorf("after the break: %v", err)
+		}
+		// One that goes after it was listed.
+		if err := lake.Delete(t.Context(), all[1].Key); err != nil {
+			t.Fatal(err)
+		}
+		if metas, err := r.Fetch(t.Context(), refs, path); err != nil || len(metas) != 1 {
+			t.Errorf("with the second gone %d objects were fetched, %v", len(metas), err)
+		}
+		if _, err := r.Fetch(t.Context(), refs[1:], path); !errors.Is(err, smelt.ErrNotFound) {
+			t.Errorf("with the first gone: %v", err)
 		}
 	})
 }

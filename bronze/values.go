@@ -75,6 +75,30 @@ func eachLine(path string, yield func(line []byte) error) error {
 	}
 }
 
+// lineBuffer in bytes is what is read ahead of lines: thousands of usual ones.
+const lineBuffer = 256 << 10
+
+// readLine returns the next line without its line feed. The line is valid until
+// the next call.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err == nil {
+		return line[:len(line)-1], nil
+	}
+	long := append([]byte(nil), line...)
+	for err == bufio.ErrBufferFull {
+		line, err = r.ReadSlice('\n')
+		long = append(long, line...)
+	}
+	if err == io.EOF && len(long) > 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	return long[:len(long)-1], nil
+}
+
 // offsetMember precedes the offset, which is a line's second member.
 const offsetMember = `,"offset":`
 

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"smelt"
 	"smelt/bronze"
 	"smelt/internal/duck"
@@ -106,14 +104,22 @@ func (r *Refiner) BindSince(ctx context.Context, before ledger.Silver) error {
 
 // Refine downloads bronze objects into a folder, and fills work.silver and
 // work.rejects with what becomes of their records, which are in work.records. With the name
-// of a table of lineages it takes only those records. Duplicates are not looked for.
+// of a table of lineages it takes only those records. Without one it takes the objects for
+// stretches of their chains, of which those count that [bronze.Reader.Fetch] has: it returns
+// their metadata. An object that has gone since it was listed is a smelt.ErrNotFound.
+// Duplicates are not looked for.
 func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir, wanted string, now time.Time) ([]bronze.Meta, error) {
-	files, metas, err := r.download(ctx, objects, dir)
+	metas, err := r.download(ctx, objects, dir, wanted == "")
 	if err != nil {
 		return nil, err
 	}
-	var longest int64
-	for _, m := range metas {
+	objects = objects[:len(metas)]
+	files, longest := make([]localFile, len(objects)), int64(0)
+	for i, m := range metas {
+		if wanted == "" && m.Retired.Count > 0 {
+			return nil, retired(objects[i], m)
+		}
+		files[i] = newLocalFile(dir, objects[i])
 		longest = max(longest, m.Longest)
 	}
 	err = r.sift(ctx, paths(files), longest, wanted, now)
@@ -125,6 +131,14 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir, wanted 
 		return nil, r.blame(ctx, objects, err)
 	}
 	return metas, addRaws(ctx, r.session, files)
+}
+
+// retired refuses to read on where retain: has let records of bronze go: silver
+// would lack them without a word.
+func retired(ref bronze.Ref, m bronze.Meta) error {
+	return smelt.Mark(smelt.ErrStore, fmt.Errorf(
+		"%d records of partition %d below offset %d were retired from bronze by retain:, but silver is at %d and would have to read them: it was rolled back or dropped. Undo that (smelt rollback, to the tag that the rollback printed or to a snapshot of smelt history), or bring the objects of %s from before back from a backup",
+		m.Retired.Count, ref.Partition, m.End, ref.From, bronze.PartitionPrefix(ref.Pipeline, ref.Partition)))
 }
 
 // blame says which object is to blame for an error of DuckDB's reader, when one is.
@@ -149,22 +163,17 @@ func (r *Refiner) Damage(ctx context.Context, objects []bronze.Ref) error {
 	return nil
 }
 
-// download fetches bronze objects into a folder, side by side.
-func (r *Refiner) download(ctx context.Context, objects []bronze.Ref, dir string) (files []localFile, metas []bronze.Meta, err error) {
+// download fetches bronze objects into a folder: a stretch of their chains, or
+// each of them.
+func (r *Refiner) download(ctx context.Context, objects []bronze.Ref, dir string, stretch bool) ([]bronze.Meta, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	files, metas = make([]localFile, len(objects)), make([]bronze.Meta, len(objects))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(downloads)
-	for i, ref := range objects {
-		g.Go(func() (err error) {
-			files[i] = newLocalFile(dir, ref)
-			metas[i], err = r.Bronze.Download(ctx, ref, files[i].path)
-			return err
-		})
+	path := func(ref bronze.Ref) string { return newLocalFile(dir, ref).path }
+	if stretch {
+		return r.Bronze.Fetch(ctx, objects, path)
 	}
-	return files, metas, g.Wait()
+	return r.Bronze.FetchAll(ctx, objects, path)
 }
 
 // Clear drops what was worked with: all sessions share one limit of memory. What

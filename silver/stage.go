@@ -48,8 +48,9 @@ const (
 	maxStepBytes = 32 << 20
 )
 
-// downloads is how many bronze objects are fetched at once.
-const downloads = 8
+// relists is how often a step lists bronze anew since an object that it was to read
+// has gone: each time something else must have merged and cleaned meanwhile.
+const relists = 3
 
 // Stage writes silver.<pipeline>. It is a [smelt.Stage].
 type Stage struct {
@@ -111,7 +112,7 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 	defer unlock()
 	progress, err := s.step(ctx)
 	if err != nil {
-		s.bound = false // after any error the references are loaded anew
+		s.bound, s.listed = false, time.Time{} // after any error the references are loaded anew, and bronze is listed
 		return smelt.Progress{}, fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	return progress, nil
@@ -140,15 +141,25 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 		s.stepBytes = minStepBytes
 		return smelt.Progress{}, err
 	}
-	done, err := s.take(ctx, t, before, refs)
+	done, taken, err := s.take(ctx, t, before, refs)
+	for tries := 0; errors.Is(err, smelt.ErrNotFound) && tries < relists; tries++ {
+		s.listed = time.Time{} // an object was merged and has gone meanwhile
+		if refs, more, err = s.next(ctx, before.Position); err != nil || len(refs) == 0 {
+			return smelt.Progress{}, err
+		}
+		done, taken, err = s.take(ctx, t, before, refs)
+	}
 	halved := false
 	for duck.OutOfMemory(err) && len(refs) > 1 {
 		refs, more, halved = refs[:len(refs)/2], true, true // a chain's beginning is as good a step
 		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(refs))
-		done, err = s.take(ctx, t, before, refs)
+		done, taken, err = s.take(ctx, t, before, refs)
 	}
 	if err != nil {
 		return smelt.Progress{}, err
+	}
+	if taken < len(refs) {
+		refs, more, s.listed = refs[:taken], true, time.Time{}
 	}
 	if err := s.outbox.Publish(ctx); err != nil {
 		return smelt.Progress{}, err

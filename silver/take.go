@@ -13,35 +13,37 @@ import (
 	"smelt/internal/table"
 )
 
-// take reads bronze objects and commits what becomes of them.
-func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (int64, error) {
+// take reads bronze objects and commits what becomes of them. It says how many of
+// the objects it has taken: fewer where one has gone since they were listed.
+func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (records int64, taken int, err error) {
 	dir, err := s.Duck.TempDir()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer os.RemoveAll(dir)
 	defer s.Clear(ctx)
 	now := time.Now().UTC()
 	metas, err := s.Refine(ctx, refs, dir, "", now)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if len(s.Pipeline.Silver.Unique) > 0 {
 		if err := s.deduplicate(ctx, t, now); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
+	refs = refs[:len(metas)]
 	after, err := s.account(ctx, before, refs, metas)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := s.commit(ctx, t, after, dir); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	done := after.Records - before.Records
 	s.Log.Debug("silver step", "pipeline", s.Pipeline.Name, "records", done, "rows", after.Rows()-before.Rows(),
 		"rejected", after.Rejected()-before.Rejected(), "objects", len(refs))
-	return done, nil
+	return done, len(metas), nil
 }
 
 // deduplicate looks for twins of the step's rows, and moves them to the rejects.
