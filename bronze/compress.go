@@ -58,6 +58,7 @@ func newEncoder(c Codec) (encoder, error) {
 		zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1),
 		zstd.WithWindowSize(zstdWindow),
+		zstd.WithZeroFrames(true), // an object without lines, which retirement may leave, is a frame too
 		zstd.WithLowerEncoderMem(true))
 }
 

@@ -41,14 +41,14 @@ func (r *Reader) end(ctx context.Context, partition int32) (name Name, m Meta, f
 func (r *Reader) last(ctx context.Context, partition int32) (at Name, found bool, err error) {
 	after := Name{Pipeline: r.pipeline, Partition: partition}.from()
 	for {
-		page, err := r.list(ctx, partition, after, listMax)
+		page, err := r.list(ctx, partition, after, r.page)
 		if err != nil {
 			return Name{}, false, err
 		}
 		if len(page) > 0 {
 			at, found = page[len(page)-1].Name, true
 		}
-		if len(page) < listMax {
+		if len(page) < r.page {
 			return at, found, nil
 		}
 		if at, err = r.leap(ctx, at, max(1, at.Start-page[0].Start)); err != nil {

@@ -90,7 +90,7 @@ func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at R
 			probe = max(0, high-step)
 			step = min(step, math.MaxInt64/findGrowth) * findGrowth
 		}
-		page, err := r.list(ctx, partition, Name{Pipeline: r.pipeline, Partition: partition, Start: probe}.from(), listMax)
+		page, err := r.list(ctx, partition, Name{Pipeline: r.pipeline, Partition: partition, Start: probe}.from(), r.page)
 		if err != nil {
 			return Ref{}, err
 		}
@@ -103,7 +103,7 @@ func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at R
 			continue
 		}
 		at, low = page[n-1], page[n-1].Start+1
-		if n < len(page) || len(page) < listMax {
+		if n < len(page) || len(page) < r.page {
 			return at, nil
 		}
 	}
@@ -142,7 +142,7 @@ func (r *Reader) reaching(ctx context.Context, partition int32, offset int64, be
 func (r *Reader) each(ctx context.Context, partition int32, first, last int64, yield func(Ref)) error {
 	after := Name{Pipeline: r.pipeline, Partition: partition, Start: first}.from()
 	for {
-		page, err := r.list(ctx, partition, after, listMax)
+		page, err := r.list(ctx, partition, after, r.page)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (r *Reader) each(ctx context.Context, partition int32, first, last int64, y
 			}
 			yield(ref)
 		}
-		if len(page) < listMax {
+		if len(page) < r.page {
 			return nil
 		}
 		after = page[len(page)-1].Key

@@ -35,14 +35,18 @@ func (n Name) Merged() bool { return n.End > 0 }
 
 // Key returns the name as a key of the store.
 func (n Name) Key() string {
-	key := n.position()
+	return PartitionPrefix(n.Pipeline, n.Partition) + n.positions() + n.Codec.suffix()
+}
+
+func (n Name) positions() string {
+	positions := fmt.Sprintf("%0*d", positionDigits, n.Start)
 	if n.Merged() {
-		key += fmt.Sprintf("-%0*d", positionDigits, n.End)
+		positions += fmt.Sprintf("-%0*d", positionDigits, n.End)
 	}
 	if n.Retired {
-		key += retiredMark
+		positions += retiredMark
 	}
-	return key + n.Codec.suffix()
+	return positions
 }
 
 // from sorts before the keys of every object that starts at n.Start or later,

@@ -29,11 +29,12 @@ var ErrBreak = errors.New("break in the chain of bronze objects")
 type Reader struct {
 	store    smelt.Store
 	pipeline string
+	page     int // how many objects a listing brings
 }
 
 // NewReader returns a reader of a pipeline's bronze.
 func NewReader(store smelt.Store, pipeline string) *Reader {
-	return &Reader{store, pipeline}
+	return &Reader{store, pipeline, listMax}
 }
 
 // Partitions returns the partitions that the lake has records of, in rising
@@ -69,7 +70,7 @@ func (r *Reader) Partitions(ctx context.Context) ([]int32, error) {
 // the end of the last of them is the next call's position.
 func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes int64) ([]Ref, error) {
 	from := Name{Pipeline: r.pipeline, Partition: partition, Start: max(position, 0)}
-	listed, err := r.list(ctx, partition, from.from(), listMax)
+	listed, err := r.list(ctx, partition, from.from(), r.page)
 	if err != nil || len(listed) == 0 {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes 
 	last := listed[len(listed)-1].Start
 	total := int64(0)
 	for i := range refs {
-		refs[i].more = len(listed) == listMax || refs[i].Start < last
+		refs[i].more = len(listed) == r.page || refs[i].Start < last
 		if total += refs[i].Size; total > maxBytes && i > 0 {
 			return refs[:i], nil
 		}

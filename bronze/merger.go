@@ -1,0 +1,213 @@
+package bronze
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"smelt"
+)
+
+// DefaultGrace is how long objects stay after they were merged, for those who
+// have listed them and not read them yet.
+const DefaultGrace = time.Hour
+
+const (
+	// planPages is how many pages a plan lists of a partition: 64,000 objects, a day
+	// of an object every 1.4 s. Of a longer chain it sees the beginning, and the rest
+	// once that was merged and cleaned.
+	planPages = 64
+
+	// planStats is of how many merged objects of a partition a plan asks when they were
+	// written, of those that it has not asked for before: two years of days. What is
+	// more waits for the next plan.
+	planStats = 1000
+
+	// stats is how many objects are asked for at once.
+	stats = 16
+)
+
+// MergerConfig says what a Merger merges.
+type MergerConfig struct {
+	Pipeline string
+	Store    smelt.Store
+	Log      *slog.Logger
+
+	ID    string        // tells this merger from every other that ever was; random when empty
+	Codec Codec         // of merged objects; Zstd when empty
+	Grace time.Duration // DefaultGrace when zero
+	Dir   string        // for an object in the making; the system's when empty
+}
+
+// Merger keeps chains short. It merges the small objects of an hour into one, and
+// those of a day, once hour and day are over; it deletes what is in a merged
+// object for Grace; and it lets old records go. So an event a second leaves 24
+// objects for today and one for each day before, and each byte is written three
+// times: by the writer, with its hour and with its day.
+//
+// Nothing is ever overwritten, and a merged object is of use the moment that it is
+// there; so mergers may run side by side, and die at any moment.
+//
+// The last object of a chain is never merged, nor any that ends beyond a position
+// that it is given, which is silver's. So whoever follows a chain at its end, by
+// the names of its objects, meets writers' objects alone.
+//
+// It is safe for concurrent use.
+type Merger struct {
+	cfg    MergerConfig
+	reader *Reader
+
+	mu      sync.Mutex
+	written map[string]time.Time // by key: when the last member of a merged object was written
+}
+
+// NewMerger returns a merger.
+func NewMerger(cfg MergerConfig) *Merger {
+	cfg.ID = cmp.Or(cfg.ID, rand.Text())
+	cfg.Codec = cmp.Or(cfg.Codec, Zstd)
+	cfg.Grace = cmp.Or(cfg.Grace, DefaultGrace)
+	return &Merger{cfg: cfg, reader: NewReader(cfg.Store, cfg.Pipeline), written: map[string]time.Time{}}
+}
+
+// MergePlan is what there is to do on a pipeline's bronze.
+type MergePlan struct {
+	Objects   int   // that are there now, as far as they were listed
+	Bytes     int64 // of them, compressed
+	Runs      []Run // to merge, each by itself
+	Leftovers []Leftovers
+}
+
+// Run is a stretch of a chain that is to become one object.
+type Run struct {
+	Partition  int32
+	Start, End int64     // positions
+	Objects    int       // that it has now
+	Bytes      int64     // of them, compressed
+	When       time.Time // the hour or the day in which they were written; of a retirement, before when
+	Day        bool
+
+	members []Ref
+}
+
+// String says which stretch it is.
+func (r Run) String() string {
+	when := r.When.Format("2006-01-02 15:00")
+	if r.Day {
+		when = r.When.Format(time.DateOnly)
+	}
+	return fmt.Sprintf("partition %d, %s: %d objects", r.Partition, when, r.Objects)
+}
+
+func newRun(partition int32, members []Ref) Run {
+	run := Run{Partition: partition, Start: members[0].From, End: members[len(members)-1].next, Objects: len(members), members: members}
+	for _, ref := range members {
+		run.Bytes += ref.Size
+	}
+	return run
+}
+
+// Plan finds what there is to merge and to clean at a time. below has, for each
+// partition, where silver has read to. It takes a listing of each chain and, once,
+// a request for each merged object. It changes nothing.
+func (m *Merger) Plan(ctx context.Context, below map[int32]int64, now time.Time) (MergePlan, error) {
+	var plan MergePlan
+	partitions, err := m.reader.Partitions(ctx)
+	if err != nil {
+		return plan, err
+	}
+	there := map[string]bool{}
+	for _, id := range partitions {
+		listed, err := m.list(ctx, id)
+		if err != nil {
+			return plan, err
+		}
+		plan.Objects += len(listed)
+		for _, ref := range listed {
+			plan.Bytes += ref.Size
+			there[ref.Key] = ref.Merged()
+		}
+		plan.Leftovers = append(plan.Leftovers, leftovers(listed, now.Add(-m.cfg.Grace))...)
+		chosen := cover(listed, 0)
+		written, err := m.times(ctx, chosen)
+		if err != nil {
+			return plan, err
+		}
+		plan.Runs = append(plan.Runs, runs(id, chosen, written, below[id], now.UTC())...)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.written, func(key string, _ time.Time) bool { return !there[key] })
+	return plan, nil
+}
+
+// list lists a chain from its beginning.
+func (m *Merger) list(ctx context.Context, partition int32) (listed []Ref, err error) {
+	after := Name{Pipeline: m.cfg.Pipeline, Partition: partition}.from()
+	for range planPages {
+		page, err := m.reader.list(ctx, partition, after, m.reader.page)
+		if err != nil {
+			return nil, err
+		}
+		listed = append(listed, page...)
+		if len(page) < m.reader.page {
+			return listed, nil
+		}
+		after = page[len(page)-1].Key
+	}
+	return listed, nil
+}
+
+// times tells when objects were written, by key; of a merged one, when its last
+// member was. Those beyond the bound of a plan, and those that have gone, it leaves out.
+func (m *Merger) times(ctx context.Context, refs []Ref) (map[string]time.Time, error) {
+	out := make(map[string]time.Time, len(refs))
+	var unknown []Ref
+	m.mu.Lock()
+	for _, ref := range refs {
+		known, ok := m.written[ref.Key]
+		switch {
+		case !ref.Merged():
+			out[ref.Key] = ref.Modified
+		case ok:
+			out[ref.Key] = known
+		case len(unknown) < planStats:
+			unknown = append(unknown, ref)
+		}
+	}
+	m.mu.Unlock()
+	metas, err := m.metas(ctx, unknown)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, ref := range unknown {
+		if metas[i].End > 0 {
+			out[ref.Key], m.written[ref.Key] = metas[i].Written, metas[i].Written
+		}
+	}
+	return out, nil
+}
+
+// metas reads the metadata of objects, side by side. That of one that has gone is empty.
+func (m *Merger) metas(ctx context.Context, refs []Ref) ([]Meta, error) {
+	out := make([]Meta, len(refs))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(stats)
+	for i, ref := range refs {
+		g.Go(func() (err error) {
+			if out[i], err = m.reader.Stat(ctx, ref); isGone(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	return out, g.Wait()
+}

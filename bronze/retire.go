@@ -1,0 +1,117 @@
+package bronze
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"smelt"
+)
+
+// PlanRetire finds what there is to let go: of each chain the beginning, all of
+// whose objects were written before a time and end at or below a position, which is
+// silver's. The chain's last object is never in it. There is nothing to do where
+// that is what an earlier retirement has left.
+func (m *Merger) PlanRetire(ctx context.Context, below map[int32]int64, before time.Time) (out []Run, err error) {
+	partitions, err := m.reader.Partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range partitions {
+		listed, err := m.list(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		chain := cover(listed, 0)
+		written, err := m.times(ctx, chain)
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for n < len(chain) && chain[n].next >= 0 && chain[n].next <= below[id] {
+			at, known := written[chain[n].Key]
+			if !known || !at.Before(before) {
+				break
+			}
+			n++
+		}
+		if n > 1 || n == 1 && !chain[0].Retired {
+			run := newRun(id, chain[:n])
+			run.When = before
+			out = append(out, run)
+		}
+	}
+	return out, nil
+}
+
+// Retire lets the records of a run go that PlanRetire has found, but for those with
+// the offsets to keep, which are sorted: an object takes its place that has these
+// alone, perhaps none. It returns that object, and its metadata. The records are
+// gone when Clean deletes the objects that it covers. Records that an earlier
+// retirement has let go do not come back. Like Merge it fails with smelt.ErrNotFound
+// when others were at work.
+func (m *Merger) Retire(ctx context.Context, run Run, keep []int64) (o smelt.Object, meta Meta, err error) {
+	name := Name{Pipeline: m.cfg.Pipeline, Partition: run.Partition, Start: run.Start, End: run.End, Retired: true, Codec: m.cfg.Codec}
+	o, err = m.compose(ctx, name, func(w io.Writer) (Meta, error) {
+		last, err := m.whole(ctx, run.members)
+		if err != nil {
+			return Meta{}, err
+		}
+		left := last.without()
+		left.Members = int64(len(run.members))
+		for _, ref := range run.members {
+			if err := m.appendKept(ctx, w, ref, keep, &left); err != nil {
+				return Meta{}, err
+			}
+		}
+		return left, nil
+	})
+	if err == nil {
+		meta, err = metaOf(name, o)
+	}
+	if err != nil {
+		return o, meta, fmt.Errorf("retire partition %d up to %d: %w", run.Partition, run.End, err)
+	}
+	return o, meta, nil
+}
+
+// whole checks that the members of a run are a chain, and returns the metadata of
+// the last: a break must not end as records that were let go.
+func (m *Merger) whole(ctx context.Context, members []Ref) (last Meta, err error) {
+	metas, err := m.metas(ctx, members)
+	if err != nil {
+		return Meta{}, err
+	}
+	for i, ref := range members {
+		switch last = metas[i]; {
+		case last.End == 0:
+			return Meta{}, fmt.Errorf("%s: %w", ref.Key, smelt.ErrNotFound)
+		case last.End != ref.next:
+			return Meta{}, broken("%s ends at %d, but the next object starts at %d", ref.Key, last.End, ref.next)
+		}
+	}
+	return last, nil
+}
+
+// appendKept writes those lines of a member that are to be kept. A member without
+// any is not read.
+func (m *Merger) appendKept(ctx context.Context, w io.Writer, ref Ref, keep []int64, left *Meta) error {
+	from, _ := slices.BinarySearch(keep, ref.From)
+	to, _ := slices.BinarySearch(keep, ref.next)
+	if keep = keep[from:to]; len(keep) == 0 {
+		return nil
+	}
+	_, err := m.reader.Lines(ctx, ref, func(line []byte) error {
+		offset, err := lineOffset(line)
+		if err != nil {
+			return smelt.Mark(smelt.ErrStore, fmt.Errorf("read %s: %w", ref.Key, err))
+		}
+		if _, kept := slices.BinarySearch(keep, offset); !kept {
+			return nil
+		}
+		return left.write(w, line)
+	})
+	return err
+}
