@@ -19,10 +19,10 @@ type check struct {
 
 // In work.odd each record that is not simply right has how often it is in
 // bronze (b), and there as a tombstone (t), in silver (s) and in quarantine (q).
-// It is ahead when it is beyond silver's position, and unread when bronze could
-// not be read so far.
+// It is ahead when it is beyond silver's position, unread when bronze could not be
+// read so far, and retired when it is where bronze has let records go.
 const fillOdd = `CREATE TABLE work.odd AS
-	SELECT f.*, coalesce(o >= position, false) AS ahead, coalesce(o >= checked AND o < position, false) AS unread
+	SELECT f.*, coalesce(o >= position, false) AS ahead, coalesce(o >= checked AND o < position, false) AS unread, coalesce(o < retired, false) AS retired
 	FROM (
 		SELECT p, o,
 			count(*) FILTER (layer IN (0, 1)) AS b, count(*) FILTER (layer = 1) AS t,
@@ -45,8 +45,8 @@ var checks = []check{
 	{"repeated", "quarantine", "q > 1", "with more than one row in quarantine.{}", takeOut},
 	{"both", "quarantine", "s > 0 AND q > 0", "in both silver.{} and quarantine.{}", report},
 	{"tombstone", "silver", "t > 0 AND s + q > 0", "without a value (tombstones), yet with a row in silver.{} or quarantine.{}", report},
-	{"stray", "silver", "b = 0 AND s > 0 AND NOT ahead AND NOT unread", "with a row in silver.{}, but not in bronze.{}", rollBack},
-	{"stray", "quarantine", "b = 0 AND q > 0 AND NOT ahead AND NOT unread", "with a row in quarantine.{}, but not in bronze.{}", takeOut},
+	{"stray", "silver", "b = 0 AND s > 0 AND NOT ahead AND NOT unread AND NOT retired", "with a row in silver.{}, but not in bronze.{}", rollBack},
+	{"stray", "quarantine", "b = 0 AND q > 0 AND NOT ahead AND NOT unread AND NOT retired", "with a row in quarantine.{}, but not in bronze.{}", takeOut},
 	{"ahead", "silver", "s > 0 AND ahead", "with a row in silver.{} beyond the position that it notes, so that they will be read again", rollBack},
 	{"ahead", "quarantine", "q > 0 AND ahead", "with a row in quarantine.{} beyond silver's position, so that they will be read again", takeOut},
 	{"unread", "bronze", "b = 0 AND unread", "of silver.{} and quarantine.{} that could not be looked up, since bronze cannot be read so far", restore},
@@ -61,6 +61,9 @@ func (r *recounting) compare(ctx context.Context) error {
 		if err := r.check(ctx, c); err != nil {
 			return err
 		}
+	}
+	if err := r.compareRetired(ctx); err != nil {
+		return err
 	}
 	v := &r.verdict
 	v.OK = len(v.Mismatches) == 0 && v.whole()
@@ -98,10 +101,14 @@ func (r *recounting) check(ctx context.Context, c check) error {
 	case c.name == "stray" && slices.ContainsFunc(r.verdict.Mismatches, func(m Mismatch) bool { return m.Table == "bronze."+r.pipeline.Name }):
 		mend = restore
 	}
-	named := func(text string) string { return strings.ReplaceAll(text, "{}", r.pipeline.Name) }
 	r.mismatch(c.name, c.layer+"."+r.pipeline.Name, n, examples, "%s %s: %s. %s",
-		count(n, "record"), named(says), some(examples, n), named(mend))
+		count(n, "record"), r.named(says), some(examples, n), r.named(mend))
 	return nil
+}
+
+// named puts the pipeline's name into a text.
+func (r *recounting) named(text string) string {
+	return strings.ReplaceAll(text, "{}", r.pipeline.Name)
 }
 
 // some writes the examples of n things.

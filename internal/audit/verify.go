@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/bronze"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/staging"
@@ -85,12 +86,13 @@ type recounting struct {
 	tables
 	pipeline *smelt.Pipeline
 	session  *duck.Session
-	dir      string // for bronze objects on their way
+	dir      string                // for bronze objects on their way
+	retired  map[int32]bronze.Meta // by partition: the object from which records were let go
 	verdict  Verdict
 }
 
 func (v Verifier) recount(ctx context.Context, p *smelt.Pipeline) (_ Verdict, err error) {
-	r := &recounting{Verifier: v, pipeline: p}
+	r := &recounting{Verifier: v, pipeline: p, retired: map[int32]bronze.Meta{}}
 	if r.tables, err = load(ctx, v.Area.Lake, p); err != nil {
 		return Verdict{}, err
 	}
