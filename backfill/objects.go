@@ -10,7 +10,6 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/internal/duck"
-	"smelt/internal/table"
 )
 
 // objectsOf gives the objects of bronze that hold the records of a table of
@@ -49,33 +48,34 @@ type span struct {
 	first, last int64
 }
 
-// list lists the objects of a span.
-func (j *Job) list(ctx context.Context, s span) ([]bronze.Ref, error) {
-	ref, _, err := j.Bronze.Find(ctx, s.partition, s.first)
+// list lists the objects of a span. A hole between two of them, which objects that
+// are being cleaned may leave, shows when they are read.
+func (j *Job) list(ctx context.Context, s span) (all []bronze.Ref, err error) {
+	first, _, err := j.Bronze.Find(ctx, s.partition, s.first)
 	if errors.Is(err, smelt.ErrNotFound) {
 		err = smelt.Mark(smelt.ErrStore, fmt.Errorf("bronze.%s has no object with record %d:%d, which silver has: it was deleted (%w)", j.Pipeline.Name, s.partition, s.first, err))
 	}
 	if err != nil {
 		return nil, err
 	}
-	refs, position := []bronze.Ref(nil), ref.Start
-	for {
-		page, err := j.Bronze.After(ctx, s.partition, position, math.MaxInt64)
+	for position := first.Start; ; {
+		refs, err := j.Bronze.After(ctx, s.partition, position, math.MaxInt64)
 		if err != nil {
 			return nil, err
 		}
-		n := slices.IndexFunc(page, func(r bronze.Ref) bool { return r.Start > s.last })
-		if n >= 0 {
-			return append(refs, page[:n]...), nil
+		beyond := slices.IndexFunc(refs, func(r bronze.Ref) bool { return r.From > s.last })
+		if beyond >= 0 {
+			return append(all, refs[:beyond]...), nil
 		}
-		if len(page) == 0 {
-			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("%s was deleted while it was listed: %w", ref.Key, smelt.ErrNotFound))
+		all = append(all, refs...)
+		if len(refs) == 0 || !refs[len(refs)-1].Followed() {
+			return all, nil
 		}
-		if len(page) == 1 { // the end of the chain
-			return append(refs, page...), nil
+		last, err := j.Bronze.Stat(ctx, refs[len(refs)-1])
+		if err != nil {
+			return nil, err
 		}
-		last := page[len(page)-1] // what follows it the next page tells
-		refs, position = append(refs, page[:len(page)-1]...), last.Start
+		position = last.End
 	}
 }
 
@@ -88,7 +88,7 @@ func (j *Job) holding(ctx context.Context, refs []bronze.Ref, lineages string) (
 	}
 	rows := make([][]any, len(refs))
 	for i, r := range refs {
-		rows[i] = []any{int32(i), r.Partition, r.Start}
+		rows[i] = []any{int32(i), r.Partition, r.From}
 	}
 	if err := j.session.Load(ctx, "work", "objects", columns, duck.Rows(rows)); err != nil {
 		return nil, err
@@ -124,22 +124,4 @@ func chunks(refs []bronze.Ref) (out [][]bronze.Ref) {
 		size += r.Size
 	}
 	return out
-}
-
-// newestFirst puts files in the order of their rows' event times, the newest
-// first; those that do not say come first of all.
-func newestFirst(files []table.File, column string) []table.File {
-	return slices.SortedStableFunc(slices.Values(files), func(a, b table.File) int {
-		_, hiA, okA := a.Range(column)
-		_, hiB, okB := b.Range(column)
-		switch {
-		case okA && okB:
-			return hiB.Compare(hiA)
-		case okA:
-			return 1
-		case okB:
-			return -1
-		}
-		return 0
-	})
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"smelt"
-	"smelt/bronze"
 	"smelt/internal/duck"
 	"smelt/internal/staging"
 	"smelt/internal/table"
@@ -38,6 +36,7 @@ type Counts struct {
 	Entered   int64 `json:"entered"`   // rows that silver did not have
 	Departed  int64 `json:"departed"`  // rows that silver has no more
 	Unmatched int64 `json:"unmatched"` // more, or fewer, rows without a reference row
+	Retired   int64 `json:"retired"`   // in scope, but no longer in bronze: their rows stay as they are
 	Objects   int   `json:"objects"`   // of bronze that were read
 	Bytes     int64 `json:"bytes"`     // of them, compressed
 }
@@ -48,6 +47,7 @@ func (c *Counts) add(o Counts) {
 	c.Entered += o.Entered
 	c.Departed += o.Departed
 	c.Unmatched += o.Unmatched
+	c.Retired += o.Retired
 	c.Objects += o.Objects
 	c.Bytes += o.Bytes
 }
@@ -127,78 +127,6 @@ func (j *Job) rebuildPiece(ctx context.Context, t *table.Table, numbers []int) e
 	}
 	j.pieces = append(j.pieces, p)
 	return nil
-}
-
-// replay fills work.after and work.turned with the rows and the rejects that
-// the records of work.scope give now.
-func (j *Job) replay(ctx context.Context, p *piece, dir string) error {
-	refs, err := j.objectsOf(ctx, "work.scope")
-	if err != nil {
-		return err
-	}
-	err = j.session.Exec(ctx,
-		"CREATE OR REPLACE TABLE work.after ("+duck.Declarations(j.refiner.Columns())+")",
-		"CREATE OR REPLACE TABLE work.turned ("+duck.Declarations(rejectColumns)+")",
-		"CREATE OR REPLACE TABLE work.times (_partition_id INTEGER, _partition_offset BIGINT, _timestamp TIMESTAMPTZ, _key VARCHAR)")
-	if err != nil {
-		return err
-	}
-	for _, chunk := range chunks(refs) {
-		if err := j.replayChunk(ctx, p, chunk, filepath.Join(dir, "bronze")); err != nil {
-			return err
-		}
-	}
-	return j.whole(ctx, refs)
-}
-
-func (j *Job) replayChunk(ctx context.Context, p *piece, refs []bronze.Ref, dir string) error {
-	defer os.RemoveAll(dir)
-	defer j.refiner.Clear(ctx)
-	_, err := j.refiner.Refine(ctx, refs, dir, "work.scope", j.now)
-	if duck.OutOfMemory(err) && len(refs) > 1 {
-		half := len(refs) / 2
-		if err := j.replayChunk(ctx, p, refs[:half], dir); err != nil {
-			return err
-		}
-		return j.replayChunk(ctx, p, refs[half:], dir)
-	}
-	if err != nil {
-		return err
-	}
-	err = j.session.Exec(ctx,
-		"INSERT INTO work.after BY NAME SELECT * EXCLUDE (__failed) FROM work.silver",
-		"INSERT INTO work.turned BY NAME FROM work.rejects",
-		"INSERT INTO work.times SELECT _partition_id, _partition_offset, _timestamp, _key FROM work.records")
-	if err != nil {
-		return err
-	}
-	var n int64
-	if err := j.session.Row(ctx, "SELECT count(*) FROM work.times", &n); err != nil {
-		return err
-	}
-	j.tell("replaying", n)
-	p.Replayed = n
-	for _, r := range refs {
-		p.Objects++
-		p.Bytes += r.Size
-	}
-	return nil
-}
-
-// whole checks that bronze gave each record asked for, once.
-func (j *Job) whole(ctx context.Context, refs []bronze.Ref) error {
-	missing, err := j.session.Strings(ctx, `SELECT _partition_id || ':' || _partition_offset FROM (
-			SELECT _partition_id, _partition_offset FROM work.scope EXCEPT ALL
-			(SELECT _partition_id, _partition_offset FROM work.after UNION ALL SELECT _partition_id, _partition_offset FROM work.turned)
-		) ORDER BY ALL LIMIT 3`)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	if damage := j.refiner.Damage(ctx, refs); damage != nil {
-		return fmt.Errorf("bronze.%s has lost record %s: %w", j.Pipeline.Name, strings.Join(missing, ", "), damage)
-	}
-	return smelt.Mark(smelt.ErrStore, fmt.Errorf("bronze.%s has lost record %s, which silver or quarantine has: one of its objects from %s to %s was changed by something other than smelt",
-		j.Pipeline.Name, strings.Join(missing, ", "), refs[0].Key, refs[len(refs)-1].Key))
 }
 
 // compare finds what differs from what silver has. Rows that come out the same,
@@ -281,4 +209,22 @@ func (j *Job) future(t *table.Table) (*table.Table, error) {
 // rewritten are the places in a piece's files of those in which a row differs.
 func (j *Job) rewritten(ctx context.Context) ([]int, error) {
 	return j.session.Ints(ctx, "SELECT DISTINCT __file FROM (SELECT __file FROM work.differing UNION ALL SELECT __file FROM work.departing) WHERE __file IS NOT NULL ORDER BY 1")
+}
+
+// newestFirst puts files in the order of their rows' event times, the newest
+// first; those that do not say come first of all.
+func newestFirst(files []table.File, column string) []table.File {
+	return slices.SortedStableFunc(slices.Values(files), func(a, b table.File) int {
+		_, hiA, okA := a.Range(column)
+		_, hiB, okB := b.Range(column)
+		switch {
+		case okA && okB:
+			return hiB.Compare(hiA)
+		case okA:
+			return 1
+		case okB:
+			return -1
+		}
+		return 0
+	})
 }
