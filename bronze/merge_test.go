@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -282,21 +283,15 @@ func TestMergerDies(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				v := newRiver(t, seeded(t), 12)
 				before := positions(t, v.lake)
-				for call := 0; ; call++ {
+				for call := int64(0); ; call++ {
 					if call > 1000 {
 						t.Fatal("it never comes through")
 					}
-					n := 0
-					dying := store.NewFaulty(v.lake, func(store.Op) store.Fault {
-						if n++; n-1 == call {
-							return fault
-						}
-						return store.None
-					})
+					dying, calls := dyingAt(v.lake, call, fault)
 					time.Sleep(bronze.DefaultGrace)
 					err := maintain(t.Context(), newMerger(t, dying), before)
 					v.check()
-					if err == nil && n <= call {
+					if err == nil && calls.Load() <= call {
 						break
 					}
 				}
@@ -306,6 +301,17 @@ func TestMergerDies(t *testing.T) {
 			})
 		})
 	}
+}
+
+// dyingAt is a store with a fault at one of the calls that it counts.
+func dyingAt(lake smelt.Store, call int64, fault store.Fault) (dying smelt.Store, calls *atomic.Int64) {
+	calls = new(atomic.Int64)
+	return store.NewFaulty(lake, func(store.Op) store.Fault {
+		if calls.Add(1) == call+1 {
+			return fault
+		}
+		return store.None
+	}), calls
 }
 
 // maintain does what there is to do.

@@ -116,20 +116,14 @@ func TestRetireDies(t *testing.T) {
 		below, keep := positions(t, v.lake), []int64{all[1], all[3]}
 		lastAt := v.bounds[len(v.bounds)-2]
 		want := slices.DeleteFunc(slices.Clone(all), func(offset int64) bool { return offset < lastAt && !slices.Contains(keep, offset) })
-		for call := 0; ; call++ {
-			n := 0
-			dying := store.NewFaulty(v.lake, func(op store.Op) store.Fault {
-				if n++; n-1 == call {
-					return store.CrashAfter
-				}
-				return store.None
-			})
+		for call := int64(0); ; call++ {
+			dying, calls := dyingAt(v.lake, call, store.CrashAfter)
 			time.Sleep(bronze.DefaultGrace)
 			err := retire(t, newMerger(t, dying), below, keep)
 			if got := offsets(t, v.lake); !slices.Equal(got, want) && !slices.Equal(got, all) {
 				t.Fatalf("after %d calls: %v\nwant %v\nor %v", call, got, want, all)
 			}
-			if err == nil && n <= call {
+			if err == nil && calls.Load() <= call {
 				break
 			}
 		}
