@@ -165,6 +165,10 @@ func (c *catalog) Swap(ctx context.Context, name, old, new string) error {
 	return c.p.call("swap "+name, func() error { return c.inner.Swap(ctx, name, old, new) })
 }
 
+func (c *catalog) Drop(ctx context.Context, name, location string) error {
+	return c.p.call("drop "+name, func() error { return c.inner.Drop(ctx, name, location) })
+}
+
 func (c *catalog) List(ctx context.Context) (names []string, err error) {
 	err = c.p.call("list tables", func() (err error) {
 		names, err = c.inner.List(ctx)

@@ -135,6 +135,34 @@ WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
 	return nil
 }
 
+// Drop removes a table whose metadata is at a location, in one atomic step.
+// ErrExists: it is somewhere else by now. ErrNotFound: there is no such table. Any
+// other error leaves open whether it was removed.
+func (c *Catalog) Drop(ctx context.Context, name, location string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+
+	namespace, table, err := splitName(name)
+	if err != nil {
+		return err
+	}
+	tag, err := c.db.pool.Exec(ctx, `
+DELETE FROM iceberg_tables
+WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
+  AND metadata_location = $4
+  AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)`, CatalogName, namespace, table, location)
+	if err != nil {
+		return fmt.Errorf("drop table %s: %w", name, c.db.explain(err))
+	}
+	if tag.RowsAffected() > 0 {
+		return nil
+	}
+	if _, err := c.Current(ctx, name); err != nil {
+		return fmt.Errorf("drop: %w", err)
+	}
+	return fmt.Errorf("drop table %s: its metadata is somewhere else by now: %w", name, smelt.ErrExists)
+}
+
 // List returns the names of all tables, sorted.
 func (c *Catalog) List(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

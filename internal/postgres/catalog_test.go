@@ -9,6 +9,8 @@ import (
 
 	"smelt"
 	"smelt/internal/postgres"
+	"smelt/internal/table"
+	"smelt/internal/table/tabletest"
 )
 
 func openCatalog(t *testing.T, d *database) *postgres.Catalog {
@@ -18,6 +20,11 @@ func openCatalog(t *testing.T, d *database) *postgres.Catalog {
 		t.Fatal(err)
 	}
 	return catalog
+}
+
+func TestCatalogContract(t *testing.T) {
+	t.Parallel()
+	tabletest.RunCatalog(t, func(t *testing.T) table.Catalog { return openCatalog(t, setup(t)) })
 }
 
 func TestCatalog(t *testing.T) {

@@ -31,6 +31,11 @@ type Catalog interface {
 	// outcome open.
 	Swap(ctx context.Context, name, old, new string) error
 
+	// Drop removes a table whose metadata file is at a location. It fails with
+	// smelt.ErrExists when the table is elsewhere by now, and with smelt.ErrNotFound
+	// when there is none of that name. Any other error leaves the outcome open.
+	Drop(ctx context.Context, name, location string) error
+
 	// List returns the names of all tables, sorted.
 	List(ctx context.Context) ([]string, error)
 }
@@ -71,6 +76,23 @@ func (c *MemoryCatalog) Swap(ctx context.Context, name, old, new string) error {
 		return smelt.ErrExists
 	}
 	c.locations[name] = new
+	return nil
+}
+
+// Drop implements Catalog.
+func (c *MemoryCatalog) Drop(ctx context.Context, name, location string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch at, ok := c.locations[name]; {
+	case !ok:
+		return smelt.ErrNotFound
+	case at != location:
+		return smelt.ErrExists
+	}
+	delete(c.locations, name)
 	return nil
 }
 

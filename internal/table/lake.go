@@ -134,8 +134,11 @@ func (l *Lake) Create(ctx context.Context, name string, def Definition) (*Table,
 	if err != nil {
 		return nil, fmt.Errorf("create table %s: %w", name, err)
 	}
-	folder := l.root + "/" + strings.ReplaceAll(name, ".", "/")
-	meta, err := ice.NewMetadata(schema, spec, ice.UnsortedSortOrder, folder, properties())
+	folder, err := l.newFolder(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("create table %s: %w", name, err)
+	}
+	meta, err := ice.NewMetadata(schema, spec, ice.UnsortedSortOrder, l.Path(folder), properties())
 	if err != nil {
 		return nil, fmt.Errorf("create table %s: %w", name, err)
 	}

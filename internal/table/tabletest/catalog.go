@@ -56,6 +56,39 @@ func RunCatalog(t *testing.T, open func(t *testing.T) table.Catalog) {
 		expectList(t, c, "gold.a", "silver.a")
 	})
 
+	t.Run("drop", func(t *testing.T) {
+		c := open(t)
+		for _, name := range []string{"silver.a", "silver.b"} {
+			if err := c.Swap(t.Context(), name, "", "s3://lake/1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		steps := []struct {
+			name, location string
+			want           error
+		}{
+			{"silver.a", "s3://lake/0", smelt.ErrExists},
+			{"silver.none", "s3://lake/1", smelt.ErrNotFound},
+			{"silver.a", "s3://lake/1", nil},
+			{"silver.a", "s3://lake/1", smelt.ErrNotFound},
+		}
+		for i, s := range steps {
+			if err := c.Drop(t.Context(), s.name, s.location); !errors.Is(err, s.want) {
+				t.Errorf("step %d: got %v, want %v", i, err, s.want)
+			}
+		}
+		if _, err := c.Current(t.Context(), "silver.a"); !errors.Is(err, smelt.ErrNotFound) {
+			t.Errorf("Current: got %v, want ErrNotFound", err)
+		}
+		if err := c.Swap(t.Context(), "silver.a", "s3://lake/1", "s3://lake/2"); !errors.Is(err, smelt.ErrExists) {
+			t.Errorf("a swap of what was dropped: got %v, want ErrExists", err)
+		}
+		expectList(t, c, "silver.b")
+		if err := c.Swap(t.Context(), "silver.a", "", "s3://lake/3"); err != nil {
+			t.Errorf("a table of that name anew: %v", err)
+		}
+	})
+
 	for _, old := range []string{"", "s3://lake/0"} {
 		t.Run(fmt.Sprintf("%d race from %q", racers, old), func(t *testing.T) {
 			c := open(t)
@@ -80,6 +113,9 @@ func RunCatalog(t *testing.T, open func(t *testing.T) table.Catalog) {
 		cancel()
 		if err := c.Swap(ctx, "silver.a", "", "s3://lake/1"); err == nil || errors.Is(err, smelt.ErrExists) {
 			t.Errorf("Swap: got %v, want an error that is no conflict", err)
+		}
+		if err := c.Drop(ctx, "silver.a", "s3://lake/1"); err == nil || errors.Is(err, smelt.ErrExists) || errors.Is(err, smelt.ErrNotFound) {
+			t.Errorf("Drop: got %v, want an error that is no answer", err)
 		}
 		if _, err := c.Current(ctx, "silver.a"); err == nil || errors.Is(err, smelt.ErrNotFound) {
 			t.Errorf("Current: got %v, want an error that is no answer", err)
