@@ -4,5 +4,6 @@ package maintain
 var (
 	Compaction  = compaction
 	Orphans     = orphans
+	Manifests   = manifests
 	CheckFields = checkFields
 )

@@ -74,6 +74,11 @@ func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
 	if err != nil {
 		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
 	}
+	return t.commit(ctx, files, tx)
+}
+
+// commit commits what was staged.
+func (t *Table) commit(ctx context.Context, files *storeIO, tx *ice.Transaction) (*Table, error) {
 	committed, err := tx.Commit(ctx)
 	if errors.Is(err, ErrConflict) || errors.Is(err, ErrOld) {
 		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
@@ -99,18 +104,12 @@ func (t *Table) checkClock(now time.Time) error {
 
 // stage prepares the transaction of a change; it writes manifests.
 func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Transaction, error) {
-	fs := func(context.Context) (iceFS, error) { return files, nil }
 	tags, err := t.tagCurrent(c.Tag, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	catalog := &committer{t.lake, t.name, tags, oldest(c)}
-	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, catalog)
-	tx, err := base.NewTransactionOnBranchWithError(ice.MainBranch)
+	tx, err := t.begin(files, &committer{t.lake, t.name, tags, oldest(c)})
 	if err != nil {
-		return nil, err
-	}
-	if err := tx.AssertRefSnapshotID(ice.MainBranch); err != nil {
 		return nil, err
 	}
 	if _, err := stageColumns(tx, t.ice.Schema(), c.Columns); err != nil {
@@ -120,6 +119,17 @@ func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Trans
 		return nil, err
 	}
 	return tx, stageFiles(ctx, tx, c)
+}
+
+// begin begins a transaction that succeeds only when main is still as it is.
+func (t *Table) begin(files *storeIO, catalog ice.CatalogIO) (*ice.Transaction, error) {
+	fs := func(context.Context) (iceFS, error) { return files, nil }
+	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, catalog)
+	tx, err := base.NewTransactionOnBranchWithError(ice.MainBranch)
+	if err != nil {
+		return nil, err
+	}
+	return tx, tx.AssertRefSnapshotID(ice.MainBranch)
 }
 
 func stageFiles(ctx context.Context, tx *ice.Transaction, c Change) error {

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,15 @@ const (
 	// longer than queries that began on it take.
 	KeepGrace = 10 * time.Minute
 
-	// expireBatch is how many snapshots must be droppable before any are: a
+	// KeepHourly and KeepDaily are how long the last snapshot of each hour and of each
+	// day is kept when Retention does not say: a mistake of today is found by the hour,
+	// one of this month by the day.
+	KeepHourly = 24 * time.Hour
+	KeepDaily  = 30 * 24 * time.Hour
+
+	// ExpireBatch is how many snapshots must be droppable before any are: a
 	// hundred reads are done for each batch.
-	expireBatch = 50
+	ExpireBatch = 50
 )
 
 // Retention says which snapshots of a table Expire keeps, beside those that
@@ -31,6 +38,8 @@ type Retention struct {
 	Last   int           // this many of main, the newest; 0: KeepLast
 	Needed []int64       // these, and all of main after them
 	Grace  time.Duration // all that are younger; 0: KeepGrace
+	Hourly time.Duration // the last of each past hour, for so long; 0: KeepHourly
+	Daily  time.Duration // the last of each past day, for so long; 0: KeepDaily
 }
 
 // Expired is what Expire did.
@@ -39,13 +48,23 @@ type Expired struct {
 	Files     int // deleted with them: data files, manifests, manifest lists
 }
 
+// Expirable counts the snapshots that Expire would drop, also while they are fewer
+// than it takes the trouble for.
+func (l *Lake) Expirable(ctx context.Context, name string, policy Retention) (int, error) {
+	t, err := l.Load(ctx, name)
+	if err != nil || t.ice.Properties()[ice.GCEnabledKey] == "false" {
+		return 0, err
+	}
+	return len(planExpiry(t.ice.Metadata(), policy, time.Now()).drop), nil
+}
+
 // Expire drops snapshots that nobody keeps and deletes the files that only they
-// had. It tags the last snapshot of each past hour for a day
-// (smelt-hourly-2026112917) and of each past day for a month
-// (smelt-daily-20261129). It drops the tags whose names begin with TagPrefix when
-// the age that they were given is over, never those of others. While there are fewer than expireBatch to drop it does nothing, and
-// reads nothing but the table's metadata; so it does when the table's property
-// gc.enabled is false. A commit that comes first is no error: nothing is
+// had. It tags the last snapshot of each past hour (smelt-hourly-2026112917) and of
+// each past day (smelt-daily-20261129) for as long as the policy says. It drops the
+// tags whose names begin with TagPrefix when the age that they were given is over,
+// never those of others. While there are fewer than ExpireBatch to drop it does
+// nothing, and reads nothing but the table's metadata; so it does when the table's
+// property gc.enabled is false. A commit that comes first is no error: nothing is
 // dropped then, and the next call tries again.
 func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expired, error) {
 	t, err := l.Load(ctx, name)
@@ -53,7 +72,7 @@ func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expir
 		return Expired{}, err
 	}
 	p := planExpiry(t.ice.Metadata(), policy, time.Now())
-	if len(p.drop) < expireBatch || t.ice.Properties()[ice.GCEnabledKey] == "false" {
+	if len(p.drop) < ExpireBatch || t.ice.Properties()[ice.GCEnabledKey] == "false" {
 		return Expired{}, nil
 	}
 	garbage, err := t.garbage(ctx, p)
@@ -100,16 +119,13 @@ func planExpiry(meta ice.Metadata, policy Retention, now time.Time) expiry {
 	main := ice.AncestorsOf(meta.Ref().SnapshotID, meta.SnapshotByID)
 	keep := map[int64]bool{}
 	keepMain(keep, main, policy)
-	refs := planTags(meta, main, now)
+	refs := planTags(meta, main, policy, now)
 	for _, tag := range refs.set {
 		keep[tag.snapshot] = true
 	}
 	keepRefs(keep, meta, main, refs.over)
 
-	grace := policy.Grace
-	if grace == 0 {
-		grace = KeepGrace
-	}
+	grace := cmp.Or(policy.Grace, KeepGrace)
 	p := expiry{refs: refs.updates()}
 	for _, s := range slices.Backward(meta.Snapshots()) {
 		if keep[s.SnapshotID] || now.Sub(time.UnixMilli(s.TimestampMs)) < grace {
@@ -123,10 +139,7 @@ func planExpiry(meta ice.Metadata, policy Retention, now time.Time) expiry {
 
 // keepMain keeps the newest snapshots of main, as far back as the policy says.
 func keepMain(keep map[int64]bool, main []ice.Snapshot, policy Retention) {
-	last := policy.Last
-	if last == 0 {
-		last = KeepLast
-	}
+	last := cmp.Or(policy.Last, KeepLast)
 	for _, id := range policy.Needed {
 		keep[id] = true // also when it is not main's
 	}
@@ -171,11 +184,10 @@ type period struct {
 	span, age      time.Duration
 }
 
-func periods() []period {
-	const day = 24 * time.Hour
+func periods(policy Retention) []period {
 	return []period{
-		{TagPrefix + "hourly-", "2006010215", time.Hour, day},
-		{TagPrefix + "daily-", "20060102", day, 30 * day},
+		{TagPrefix + "hourly-", "2006010215", time.Hour, cmp.Or(policy.Hourly, KeepHourly)},
+		{TagPrefix + "daily-", "20060102", 24 * time.Hour, cmp.Or(policy.Daily, KeepDaily)},
 	}
 }
 
@@ -186,13 +198,13 @@ type tagPlan struct {
 
 // planTags decides which tags to set and which are over. Main's newest
 // snapshots are always there, so the last of a span that has just passed is.
-func planTags(meta ice.Metadata, main []ice.Snapshot, now time.Time) tagPlan {
+func planTags(meta ice.Metadata, main []ice.Snapshot, policy Retention, now time.Time) tagPlan {
 	refs := map[string]ice.SnapshotRef{}
 	for name, ref := range meta.Refs() {
 		refs[name] = ref
 	}
 	var p tagPlan
-	for _, period := range periods() {
+	for _, period := range periods(policy) {
 		seen := map[string]bool{}
 		for _, s := range main {
 			at := time.UnixMilli(s.TimestampMs).UTC()

@@ -149,12 +149,13 @@ func (t *Table) reached(ctx context.Context) (map[string]bool, error) {
 	for _, m := range manifests {
 		add(m.FilePath())
 	}
-	return keys, t.eachFile(ctx, manifests, add)
+	return keys, t.eachFile(ctx, manifests, func(f iceberg.DataFile) { add(f.FilePath()) })
 }
 
-// eachFile calls add with the path of every file of some manifests, some of them
-// more than once. It holds a few manifests at a time.
-func (t *Table) eachFile(ctx context.Context, manifests []iceberg.ManifestFile, add func(path string)) error {
+// eachFile calls add, one at a time, with every live file of some manifests; one
+// that is in several of them comes several times. It holds a few manifests at a
+// time.
+func (t *Table) eachFile(ctx context.Context, manifests []iceberg.ManifestFile, add func(iceberg.DataFile)) error {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
@@ -165,7 +166,7 @@ func (t *Table) eachFile(ctx context.Context, manifests []iceberg.ManifestFile, 
 					return err
 				}
 				mu.Lock()
-				add(e.DataFile().FilePath())
+				add(e.DataFile())
 				mu.Unlock()
 			}
 			return nil

@@ -2,6 +2,7 @@ package table
 
 import (
 	"maps"
+	"sync/atomic"
 	"time"
 
 	ice "github.com/apache/iceberg-go/table"
@@ -14,6 +15,8 @@ type Table struct {
 	lake *Lake
 	name string
 	ice  *ice.Table
+
+	bytes atomic.Int64 // of the metadata file; 0 until that was asked for
 }
 
 // Name returns the table's name, such as "silver.sensors".

@@ -1,0 +1,116 @@
+package table
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
+)
+
+const (
+	// manifestFiles is how many data files a manifest lists that was written anew: a
+	// commit that takes one of them away writes the others again, some 300 bytes each.
+	manifestFiles = 200
+
+	// manyManifests is how many are never too many: a scan reads them a few at a time,
+	// and a commit that takes files away reads them all.
+	manyManifests = 50
+)
+
+// Scattered says whether it pays to write the manifests anew: when there are more
+// than manyManifests and more than twice as many as needed, or as many entries as
+// that of files that are gone, and more of those than of files that are there.
+//
+// An append merges manifests once there are twenty. A commit that takes files away,
+// as all of gold's are, merges none: there is about one for each partition then.
+func (h Health) Scattered() bool {
+	return h.Manifests > manyManifests && h.Manifests > 2*h.NeededManifests() ||
+		h.DeadEntries > manifestFiles && h.DeadEntries > h.DataFiles
+}
+
+// NeededManifests is how many manifests would be enough.
+func (h Health) NeededManifests() int {
+	return int((h.DataFiles + h.DeleteFiles + manifestFiles - 1) / manifestFiles)
+}
+
+// RewriteManifests commits a snapshot, a replace, of the same files, which are in
+// few manifests then, with files of a partition beside each other. It fails as
+// Commit does.
+func (t *Table) RewriteManifests(ctx context.Context) (*Table, error) {
+	if err := t.checkClock(time.Now()); err != nil {
+		return nil, fmt.Errorf("write the manifests of %s anew: %w", t.name, err)
+	}
+	files := &storeIO{ctx: ctx, lake: t.lake}
+	tx, changes, err := t.stageManifests(ctx, files)
+	if err != nil {
+		return nil, t.abandon(ctx, files, fmt.Errorf("write the manifests of %s anew: %w", t.name, err))
+	}
+	if !changes {
+		return t, nil
+	}
+	return t.commit(ctx, files, tx)
+}
+
+func (t *Table) stageManifests(ctx context.Context, files *storeIO) (tx *ice.Transaction, changes bool, err error) {
+	place, err := t.places(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if tx, err = t.begin(files, t.lake.committer(t.name)); err != nil {
+		return nil, false, err
+	}
+	done, err := tx.RewriteManifests(ctx, ice.WithRewriteManifestClusterBy(func(f iceberg.DataFile) any { return place[f.FilePath()] }))
+	if err != nil {
+		return nil, false, err
+	}
+	return tx, !done.IsNoOp(), nil
+}
+
+// places says into which manifest each data file goes, by its path.
+func (t *Table) places(ctx context.Context) (map[string]int, error) {
+	head := t.ice.CurrentSnapshot()
+	if head == nil {
+		return nil, nil
+	}
+	manifests, err := head.Manifests(&storeIO{ctx: ctx, lake: t.lake})
+	if err != nil {
+		return nil, err
+	}
+	type item struct{ path, partition string }
+	var items []item
+	err = t.eachFile(ctx, manifests, func(f iceberg.DataFile) {
+		items = append(items, item{f.FilePath(), partitionOrder(t.file(f))})
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(a.partition, b.partition), cmp.Compare(a.path, b.path)) })
+	place := make(map[string]int, len(items))
+	for i, it := range items {
+		place[it.path] = i / manifestFiles
+	}
+	return place, nil
+}
+
+// partitionOrder is a text that sorts as the partition does.
+func partitionOrder(f File) (text string) {
+	whole := func(n int64) string { return fmt.Sprintf("%020d", uint64(n)^(math.MaxInt64+1)) }
+	for _, name := range slices.Sorted(maps.Keys(f.Partition)) {
+		switch v := f.Partition[name].(type) {
+		case int64:
+			text += whole(v)
+		case time.Time:
+			text += whole(v.UnixMicro())
+		default:
+			text += fmt.Sprint(v)
+		}
+		text += "\x00"
+	}
+	return text
+}
