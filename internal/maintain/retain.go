@@ -18,6 +18,9 @@ const retainEvery = time.Hour
 // objects that are older go, and the ledgers note up to when.
 func Retention(cfg Config) []Task {
 	var tasks []Task
+	if cfg.Pipeline.Retain.Bronze > 0 {
+		tasks = append(tasks, retainBronze(cfg))
+	}
 	if cfg.Pipeline.Retain.Silver > 0 {
 		tasks = append(tasks, retainSilver(cfg))
 	}

@@ -28,6 +28,7 @@ import (
 const (
 	day = 24 * time.Hour
 
+	keepBronze = 15 * day
 	keepSilver = 10 * day
 	keepGold   = 20 * day
 
@@ -35,9 +36,9 @@ const (
 	other  = `SELECT date_trunc('hour', ts) AS hour, city, count(*) AS n, max(v) AS most FROM silver.p GROUP BY ALL`
 )
 
-// kept makes the pipeline p: readings v of places, a day of them a file, kept for
-// some time.
-func kept(t *testing.T, model string) *smelt.Pipeline {
+// kept makes the pipeline p: readings v of places, a day of them a file. The lines
+// stand under retain in pipeline.yml.
+func kept(t *testing.T, model string, lines ...string) *smelt.Pipeline {
 	t.Helper()
 	p, err := smelt.ReadPipeline(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte(`source: {kafka: t}
@@ -52,10 +53,7 @@ silver:
 gold:
   hourly: {window: 1h, column: hour}
 retain:
-  bronze: 15d
-  silver: 10d
-  gold: 20d
-`)},
+  ` + strings.Join(lines, "\n  "))},
 		"p/silver.sql": {Data: []byte("SELECT id, place, v, ts, city, _partition_id, _partition_offset FROM bronze.p LEFT JOIN reference.places USING (place)")},
 		"p/hourly.sql": {Data: []byte(model)},
 	}, "p")
@@ -72,12 +70,19 @@ type lake struct {
 	*line.Line
 	duck    *duck.DB
 	session *duck.Session
+	retains []string             // lines under retain in pipeline.yml
 	sent    map[string]time.Time // event time of the readings that fit, by id
 }
 
-// openLake makes a lake with a line whose data is kept for some time, in which
-// place a is in Espoo.
+// openLake makes a lake with a line whose data is kept for some time.
 func openLake(t *testing.T) *lake {
+	t.Helper()
+	return openLakeOf(t, "bronze: 15d", "silver: 10d", "gold: 20d")
+}
+
+// openLakeOf makes a lake with a line, in which place a is in Espoo. The lines stand
+// under retain in pipeline.yml.
+func openLakeOf(t *testing.T, lines ...string) *lake {
 	t.Helper()
 	db, err := duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: t.TempDir(), Threads: 1})
 	if err != nil {
@@ -91,7 +96,7 @@ func openLake(t *testing.T) *lake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lake{t: t, Lake: mem, duck: db, session: session, sent: map[string]time.Time{}}
+	l := &lake{t: t, Lake: mem, duck: db, session: session, retains: lines, sent: map[string]time.Time{}}
 	l.locate("Espoo")
 	l.restart(hourly)
 	t.Cleanup(func() {
@@ -119,7 +124,7 @@ func (l *lake) restart(model string) {
 		}
 	}
 	var err error
-	if l.Line, err = line.Open(l.t.Context(), kept(l.t, model), l.Parts); err != nil {
+	if l.Line, err = line.Open(l.t.Context(), kept(l.t, model, l.retains...), l.Parts); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -263,10 +268,10 @@ func (l *lake) verify() audit.Verdict {
 	return v
 }
 
-// backfill replays everything.
-func (l *lake) backfill() backfill.Result {
+// backfill replays what is in scope.
+func (l *lake) backfill(scope backfill.Scope) backfill.Result {
 	l.t.Helper()
-	job, err := backfill.Open(l.t.Context(), line.SilverConfig(l.Pipeline, l.Parts), backfill.Scope{All: true})
+	job, err := backfill.Open(l.t.Context(), line.SilverConfig(l.Pipeline, l.Parts), scope)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -275,6 +280,28 @@ func (l *lake) backfill() backfill.Result {
 		l.t.Fatal(err)
 	}
 	return r
+}
+
+// expire drops snapshots that gold does not need, and that nobody has tagged.
+func (l *lake) expire() {
+	l.t.Helper()
+	needed := []int64{read[ledger.Gold](l, goldName).SilverSnapshot}
+	for _, name := range []string{silverName, silver.QuarantineName("p"), goldName} {
+		for tag := range l.load(name).Refs() {
+			if strings.HasPrefix(tag, table.TagPrefix) {
+				if err := l.Parts.Area.Lake.Untag(l.t.Context(), name, tag); err != nil {
+					l.t.Fatal(err)
+				}
+			}
+		}
+		policy := table.Retention{Last: 1}
+		if name == silverName {
+			policy.Needed = needed
+		}
+		if _, err := l.Parts.Area.Lake.Expire(l.t.Context(), name, policy); err != nil {
+			l.t.Fatal(err)
+		}
+	}
 }
 
 // rollBack moves silver to one of its snapshots, with the ledger, as smelt

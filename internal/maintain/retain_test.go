@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"smelt/backfill"
 	"smelt/internal/ledger"
 	"smelt/internal/maintain"
 	"smelt/internal/table"
@@ -40,6 +41,7 @@ func TestRetention(t *testing.T) {
 				t.Errorf("step %d, %s: %v", i, what, lost)
 			}
 			l.drain()
+			l.expire()
 			if i%6 == 5 {
 				l.verify()
 			}
@@ -74,7 +76,7 @@ func (l *lake) happen(rng *rand.Rand, i int) string {
 			return "nothing"
 		}
 		l.locate([]string{"Espoo", "Oulu", "Vaasa"}[i%3])
-		l.backfill()
+		l.backfill(backfill.Scope{All: true})
 		return "a backfill"
 	case 6:
 		if i == 0 {
