@@ -48,6 +48,10 @@ const (
 	// heartbeatInterval leaves room for two lost heartbeats in a session.
 	heartbeatInterval = 1500 * time.Millisecond
 
+	// metadataAge is how soon partitions that the topic is given are seen, and read
+	// from their beginning: one small request in that time.
+	metadataAge = 10 * time.Second
+
 	// leaveTimeout bounds the good-bye to the group. After it the group waits
 	// for the session to end instead.
 	leaveTimeout = 5 * time.Second
@@ -98,6 +102,7 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(sessionTimeout),
 		kgo.HeartbeatInterval(heartbeatInterval),
+		kgo.MetadataMaxAge(metadataAge),
 		kgo.DisableAutoCommit(),
 		kgo.AdjustFetchOffsetsFn(k.adjust),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),

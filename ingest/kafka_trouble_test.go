@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -299,6 +300,28 @@ func TestKafkaLargeRecord(t *testing.T) {
 	}
 	if sizes[1] != len(large) {
 		t.Errorf("got records of %v bytes, want the second of %d", sizes, len(large))
+	}
+}
+
+// TestKafkaPartitionAdded has the topic grow under a reader, which reads the new
+// partition from its beginning.
+func TestKafkaPartitionAdded(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, smelt.Record{Value: []byte("old")})
+	source := b.open(t, at(-1))
+	defer source.Close()
+	if records, err := source.Poll(deadline(t), 1<<20); err != nil || len(records) != 1 {
+		t.Fatalf("poll: got %d records and error %v, want 1", len(records), err)
+	}
+	grown, err := kadm.NewClient(b.client).UpdatePartitions(deadline(t), 2, topicName)
+	if err = errors.Join(err, grown.Error()); err != nil {
+		t.Fatalf("add a partition: %v", err)
+	}
+	b.withClient(t).append(t, smelt.Record{Partition: 1, Value: []byte("new")})
+	records, err := source.Poll(deadline(t), 1<<20)
+	if err != nil || len(records) != 1 || records[0].Partition != 1 || records[0].Offset != 0 {
+		t.Fatalf("poll: got %v and error %v, want the record at offset 0 of partition 1", records, err)
 	}
 }
 
