@@ -1,0 +1,183 @@
+# Shared by the suites of interop.sh; sourced, not run.
+
+skipped=77 # the exit code of a suite that was not tried
+component= # the suite that runs
+
+skip() {
+	echo "interop $component: SKIPPED, not tried: $*" >&2
+	exit $skipped
+}
+
+# must runs a command; when it fails, so does the suite, for the reason given first.
+must() {
+	local why=$1
+	shift
+	"$@" || fail "$why"
+}
+
+fail() {
+	echo "interop $component: $*" >&2
+	exit 1
+}
+
+# same compares what two sides say.
+same() { # what, one, other
+	[ "$2" = "$3" ] || fail "$1: '$2' and '$3' differ"
+	echo "  $1: $2"
+}
+
+# begin starts a program in the background, in a process group of its own: Ctrl-C does not reach it, so that the
+# suite ends it, whatever ends the suite. It says no more than its log has. $! is its process.
+begin() { # name, command…
+	local name=$1
+	shift
+	mkdir -p "$SMELT_HOME/logs"
+	set -m
+	"$@" >>"$SMELT_HOME/logs/$name.log" 2>&1 </dev/null &
+	set +m
+}
+
+# finish ends a program of begin's: as it wants to within 15 seconds, else at once. The shell's own word that it was
+# killed stays out of what the suite says.
+finish() { # its process, the signal
+	kill "-${2:-TERM}" -- "-$1" || return 0
+	local end=$((SECONDS + 15))
+	while kill -0 -- "-$1"; do
+		[ "$SECONDS" -lt "$end" ] || kill -KILL -- "-$1" || true
+		read -rt 0.1 <> <(:) || true
+	done
+	wait "$1" || true
+} 2>/dev/null
+
+# leave ends all that the suite has started, deletes its lake, and keeps the logs of one that failed.
+leave() {
+	local code=$1 group
+	trap '' INT TERM
+	for group in $(jobs -p); do finish "$group"; done
+	if [ "$SMELT_HOME" != "$kept" ]; then
+		if [ "$code" != 0 ] && [ "$code" != $skipped ] && [ -d "$SMELT_HOME/logs" ]; then
+			rm -rf "$kept/interop/failed-$component"
+			cp -R "$SMELT_HOME/logs" "$kept/interop/failed-$component"
+			echo "interop $component: FAILED; its logs: $kept/interop/failed-$component" >&2
+		fi
+		leave_lake
+	fi
+}
+trap 'leave $?' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# cached fills a folder in the state folder, once, by a command that runs there; meanwhile it says how far it is.
+# What the command says stays in a log beside the folder; the suite is skipped when it fails.
+cached() { # name, command…
+	local name=$1 dir="$kept/interop/$1" began=$SECONDS filling
+	shift
+	[ ! -f "$dir/complete" ] || return 0
+	say "$name: fetched once, into $dir"
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	set -m
+	(cd "$dir" && "$@") >"$dir.log" 2>&1 </dev/null &
+	set +m
+	filling=$!
+	while kill -0 "$filling" 2>/dev/null; do
+		read -rt 1 <> <(:) || true
+		[ $(((SECONDS - began) % 10)) != 9 ] || echo "   $((SECONDS - began + 1)) s, $(du -sh "$dir" | cut -f 1)B" >&2
+	done
+	wait "$filling" || skip "$name could not be had: $(grep -iE 'error|refused|fail' "$dir.log" | head -n 1); all of it: $dir.log"
+	touch "$dir/complete"
+}
+
+# from_maven runs a goal of Maven's dependency plugin.
+from_maven() { mvn -B -ntp "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:$1" "${@:2}"; }
+
+# python_with makes a Python environment with packages in it, in the working folder.
+python_with() {
+	python3 -m venv . && bin/python -m pip install --quiet --disable-pip-version-check "$@"
+}
+
+# need skips the suite where a program is not on the PATH.
+need() {
+	command -v "$1" >/dev/null || skip "$1 is not on the PATH"
+}
+
+# java_of prints the home of a Java of at least a version.
+java_of() {
+	local home
+	for home in "${JAVA_HOME:-}" /usr/lib/jvm/* "$(dirname "$(dirname "$(readlink -f "$(command -v java || echo /none/bin/java)")")")"; do
+		if [ -x "$home/bin/java" ] && [ "$("$home/bin/java" -XshowSettings:properties -version 2>&1 | sed -n 's/.*java.specification.version = //p')" -ge "$1" ] 2>/dev/null; then
+			echo "$home"
+			return
+		fi
+	done
+	return 1
+}
+
+# answers waits until somebody listens at a port of this machine.
+answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# lake_of_its_own is own_lake, after which the suite still ends as it does here.
+lake_of_its_own() {
+	build
+	own_lake "interop-$component"
+	trap 'leave $?' EXIT
+}
+
+# start_stack starts the embedded services alone.
+start_stack() {
+	begin stack "$root/bin/smelt" stack
+	must "the embedded services did not start within a minute" await ready stack
+}
+
+# ready says whether a command of smelt that runs in the background has got going.
+ready() { grep -q ready "$SMELT_HOME/run/$1.pid" 2>/dev/null; }
+
+# demo_lake makes a lake that holds the demo's readings, 500 of a day long past and a few that are rejected.
+demo_lake() {
+	lake_of_its_own
+	say "a lake of its own"
+	"$root/scripts/start.sh" | tail -n 2
+	readings "$component-001" 500 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
+	must "500 readings did not arrive in gold, and 5 in quarantine, within a minute" await arrived "$component-001"
+}
+
+# readings writes some of a sensor's on a day, and five that are rejected.
+readings() { # sensor, how many, day
+	local i
+	for i in $(seq 0 $(($2 - 1))); do
+		printf '{"sensor_id":"%s","temperature":%d,"unit":"C","event_time":"%sT%02d:00:00Z"}\n' "$1" "$((i % 40))" "$3" "$((i % 24))"
+	done
+	for i in $(seq 0 4); do
+		printf '{"sensor_id":"%s","temperature":"%d","unit":"C","event_time":"%sT00:00:00Z"}\n' "$1" "$i" "$3"
+	done
+}
+
+arrived() {
+	[ "$(query "SELECT sum(readings) FROM gold WHERE hour < '2026-01-02'")" = 500 ] &&
+		[ "$(query "SELECT count(*) FROM quarantine.sensors WHERE raw LIKE '%$1%'")" = 5 ]
+}
+
+# halt ends a command of smelt that runs in the background, as a signal would: the pipeline drains.
+halt() {
+	kill "$(pid "$1")"
+	must "smelt $1 did not stop within a minute" await ended "$1"
+}
+ended() { [ -z "$(pid "$1")" ]; }
+
+# pause stops the generator and the pipeline: the counts stand still.
+pause() {
+	halt generate
+	halt run
+}
+
+# resume starts them again.
+resume() { "$root/scripts/start.sh" 2>/dev/null | tail -n 2 | head -n 1; }
+
+# caught_up says whether silver and quarantine have so many records, and gold those of silver.
+caught_up() {
+	[ "$(query "SELECT (SELECT count(*) FROM silver) + (SELECT count(*) FROM quarantine.sensors)")" -ge "$1" ] &&
+		[ "$(query "SELECT (SELECT sum(readings) FROM gold) + (SELECT count(*) FROM quarantine.sensors)")" -ge "$1" ]
+}
+
+# settled is all of gold's windows that no reading comes to any more, with when they were computed.
+settled() { query "SELECT * FROM gold WHERE hour < '2026-01-02' ORDER BY hour, city"; }

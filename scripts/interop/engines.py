@@ -1,0 +1,109 @@
+"""The shell of smelt, Trino and Spark, each as something that answers SQL with a list of rows."""
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+
+class Shell:
+    """query.sh; tables are named schema.table."""
+
+    name = "smelt"
+
+    def __init__(self, query):
+        self.query = query
+
+    def ask(self, sql, at=None):
+        past = ["--at", str(at)] if at else []
+        done = subprocess.run([self.query, "--json", *past, "-c", sql], stdout=subprocess.PIPE, check=False)
+        if done.returncode != 0:
+            sys.exit(f"the shell failed at: {sql}")
+        return [list(row.values()) for row in json.loads(done.stdout)]
+
+    @staticmethod
+    def micros(time):
+        return f"epoch_us({time})"
+
+
+class Trino:
+    """A coordinator, by its protocol: a statement is posted, and its rows are in the pages that follow."""
+
+    name = "Trino"
+    patience = 600  # seconds for one statement: compaction rewrites a table
+
+    def __init__(self, url):
+        self.url = url
+
+    def ask(self, sql):
+        rows, deadline = [], time.monotonic() + self.patience
+        page = self.fetch(f"{self.url}/v1/statement", sql.encode())
+        while True:
+            if "error" in page:
+                sys.exit(f"Trino failed at: {sql}\n{page['error']['message']}")
+            rows += page.get("data", [])
+            if "nextUri" not in page:
+                return rows
+            if time.monotonic() > deadline:
+                sys.exit(f"Trino took over {self.patience} s at: {sql}")
+            page = self.fetch(page["nextUri"])
+
+    def fetch(self, url, body=None):
+        headers = {
+            "X-Trino-User": "interop",
+            "X-Trino-Time-Zone": "UTC",
+            "X-Trino-Session": "lake.expire_snapshots_min_retention=0s,lake.remove_orphan_files_min_retention=0s",
+        }
+        request = urllib.request.Request(url, data=body, headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return json.load(reply)
+
+    def columns(self, table):
+        schema, name = table.split(".")
+        rows = self.ask(
+            f"SELECT column_name, data_type FROM lake.information_schema.columns"
+            f" WHERE table_schema = '{schema}' AND table_name = '{name}' ORDER BY ordinal_position"
+        )
+        return [(name, kind.startswith("timestamp")) for name, kind in rows]
+
+    @staticmethod
+    def micros(time):
+        return f"CAST(round(to_unixtime({time}) * 1000000) AS bigint)"
+
+    @staticmethod
+    def at(version):
+        """A clause for a table as it was at a snapshot (a number) or a tag (a string)."""
+        return f"FOR VERSION AS OF {version}" if isinstance(version, int) else f"FOR VERSION AS OF '{version}'"
+
+
+class Spark:
+    """A session in this process."""
+
+    name = "Spark"
+
+    def __init__(self, conf):
+        from pyspark.sql import SparkSession
+
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        for line in open(conf, encoding="utf-8"):
+            if line.strip() and not line.startswith("#"):
+                key, value = line.split(None, 1)
+                builder = builder.config(key, value.strip())
+        self.session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+        self.session.sparkContext.setLogLevel("ERROR")
+
+    def ask(self, sql):
+        return [list(row) for row in self.session.sql(sql).collect()]
+
+    def columns(self, table):
+        return [(f.name, f.dataType.typeName().startswith("timestamp")) for f in self.session.table(f"lake.{table}").schema]
+
+    @staticmethod
+    def micros(time):
+        return f"unix_micros({time})"
+
+    @staticmethod
+    def at(version):
+        return f"VERSION AS OF {version}" if isinstance(version, int) else f"VERSION AS OF '{version}'"
