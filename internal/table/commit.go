@@ -108,7 +108,7 @@ func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Trans
 	if err != nil {
 		return nil, err
 	}
-	tx, err := t.begin(files, &committer{t.lake, t.name, tags, oldest(c)})
+	tx, err := t.begin(files, &committer{t.lake, t.name, tags, oldest(c, time.Now()), t.ice.Metadata().LastSequenceNumber()})
 	if err != nil {
 		return nil, err
 	}
@@ -157,10 +157,11 @@ func stageFiles(ctx context.Context, tx *ice.Transaction, c Change) error {
 	}
 }
 
-// oldest is when the oldest file of a change was made.
-func oldest(c Change) (made time.Time) {
+// oldest is when the oldest file of a change was made; its manifests are made now.
+func oldest(c Change, now time.Time) time.Time {
+	made := now.Round(0) // as that of files
 	for _, f := range slices.Concat(c.Add, c.Named) {
-		if made.IsZero() || f.made.Before(made) {
+		if !f.made.IsZero() && f.made.Before(made) {
 			made = f.made
 		}
 	}
@@ -212,7 +213,12 @@ type committer struct {
 	lake *Lake
 	name string
 	tags []tag     // that a commit sets
-	made time.Time // when the oldest file was that a commit adds; zero: it adds none
+	made time.Time // when the oldest file of the commit was; zero: unknown, and of no matter
+
+	// after is the number of the last snapshot that the table had when the commit was
+	// prepared; 0: of no matter. Main may be at the same snapshot again, after others
+	// that were rolled back.
+	after int64
 }
 
 func (l *Lake) committer(name string) ice.CatalogIO { return &committer{lake: l, name: name} }
@@ -238,6 +244,9 @@ func (c *committer) CommitTable(ctx context.Context, _ ice.Identifier, reqs []ic
 		if err := r.Validate(base.ice.Metadata()); err != nil {
 			return nil, "", fmt.Errorf("%w: %w: %w", ice.ErrCommitFailed, ErrConflict, err)
 		}
+	}
+	if last := base.ice.Metadata().LastSequenceNumber(); c.after > 0 && last != c.after {
+		return nil, "", fmt.Errorf("%w: %w: %d snapshots came and went", ice.ErrCommitFailed, ErrConflict, last-c.after)
 	}
 	// By the metadata that the swap begins from: see RemoveOrphans.
 	if age := time.Since(c.made); !c.made.IsZero() && age > FileAge {

@@ -163,3 +163,17 @@ func TestExpireAfterRollback(t *testing.T) {
 	commit(t, undone, table.Change{Add: []table.File{put(t, l, undone, "d", 1)}})
 	checkWhole(t, l, "silver.a")
 }
+
+// Main is at the very snapshot that the commit was prepared from, but there were
+// others on it meanwhile.
+func TestCommitAfterOthersWereRolledBack(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl, ids := abc(t, l)
+	late := commit(t, tbl, table.Change{})
+	rollBack(t, late, ids[2], "")
+	if _, err := tbl.Commit(t.Context(), table.Change{}); !errors.Is(err, table.ErrConflict) {
+		t.Errorf("got %v, want ErrConflict", err)
+	}
+	commit(t, load(t, l, "silver.a"), table.Change{})
+}
