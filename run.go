@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/go-co-op/gocron/v2"
 )
 
 // Line is what [Run] drives.
@@ -16,7 +18,7 @@ type Line struct {
 	Refine  []Stage // bronze to silver: stepped as long as there is more, then every poll
 	Refresh []Stage // silver to gold: on a schedule
 	Mend    []Stage // what corrects silver by itself: on a schedule, and not at the end
-	Keep    []Stage // what keeps the tables small: now and then
+	Keep    []Stage // what keeps the lake in shape: now and then, and not at the end
 
 	Log     *slog.Logger
 	Observe func(stage string, p Progress, took time.Duration, err error) // called after each step, concurrently
@@ -30,9 +32,10 @@ const (
 	refreshEvery = time.Second
 	// mendEvery is how soon a correction of silver begins by itself.
 	mendEvery = 2 * time.Second
-	// keepEvery is how often tables are looked after. A table gets some hundred
-	// snapshots between two times at the most.
-	keepEvery = time.Minute
+	// keepEvery is how often it is asked whether something is due in keeping the
+	// tables, give or take a tenth: several processes, and several tables, should
+	// not be at it at one moment.
+	keepEvery = 10 * time.Second
 	// refreshShare keeps the load of what is scheduled bounded: a step comes no
 	// sooner than this many times the last one's duration after it.
 	refreshShare = 4
@@ -47,13 +50,13 @@ const (
 
 // Run steps the stages until ctx ends. Errors are logged and retried, for ever:
 // every stage goes by what is durable. At the end it drains: the ingest stages
-// put what they have polled, those that mend stop where they are, and the others
+// put what they have polled, those that mend or keep stop where they are, and the others
 // bring through what bronze has. It returns nil then, ErrDrain when that took too
 // long, or the error of a stage that failed; what was not brought through is in
 // bronze and will be when the line runs again.
 func Run(ctx context.Context, line Line) error {
 	// Steps that are under way when ctx ends may end by themselves, but for those
-	// of ingest, which have to stop polling, and of what mends.
+	// of ingest, which have to stop polling, and of what mends or keeps.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	schedule, err := newSchedule()
@@ -61,13 +64,13 @@ func Run(ctx context.Context, line Line) error {
 		return err
 	}
 	for _, s := range line.Refresh {
-		err = errors.Join(err, schedule.add(s.Name(), refreshEvery, line.spaced(work, s)))
+		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(refreshEvery), line.spaced(work, s)))
 	}
 	for _, s := range line.Mend {
-		err = errors.Join(err, schedule.add(s.Name(), mendEvery, line.spaced(ctx, s)))
+		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(mendEvery), line.spaced(ctx, s)))
 	}
 	for _, s := range line.Keep {
-		err = errors.Join(err, schedule.add(s.Name(), keepEvery, line.spaced(work, s)))
+		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationRandomJob(keepEvery*9/10, keepEvery*11/10), line.spaced(ctx, s)))
 	}
 	if err != nil {
 		return errors.Join(err, schedule.stop())

@@ -2,7 +2,6 @@ package smelt
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/go-co-op/gocron/v2"
 )
@@ -23,7 +22,7 @@ func newSchedule() (*schedule, error) {
 
 // add has a job called. A call that comes while the one before still runs is
 // left out.
-func (s *schedule) add(name string, every time.Duration, job func()) error {
+func (s *schedule) add(name string, every gocron.JobDefinition, job func()) error {
 	free := make(chan struct{}, 1)
 	free <- struct{}{}
 	s.free = append(s.free, free)
@@ -35,7 +34,7 @@ func (s *schedule) add(name string, every time.Duration, job func()) error {
 		default:
 		}
 	}
-	_, err := s.cron.NewJob(gocron.DurationJob(every), gocron.NewTask(task),
+	_, err := s.cron.NewJob(every, gocron.NewTask(task),
 		gocron.WithName(name), gocron.WithSingletonMode(gocron.LimitModeReschedule))
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", name, err)

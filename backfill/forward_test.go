@@ -8,7 +8,6 @@ import (
 
 	"smelt/backfill"
 	"smelt/internal/ledger"
-	"smelt/internal/line"
 )
 
 // back moves silver to a snapshot, as smelt rollback does.
@@ -45,10 +44,7 @@ func TestRollbackAndForward(t *testing.T) {
 		w.sent[0] = 2
 		w.whole()
 		time.Sleep(time.Hour)
-		keeper := line.NewKeeper(w.pipeline, p.Parts)
-		if _, err := keeper.Step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.expire(p.Parts)
 		if n := len(w.load(quarantineName).Snapshots()); n > 10 {
 			t.Fatalf("%d snapshots of quarantine are left: nothing has expired", n)
 		}

@@ -76,6 +76,10 @@ func Open(cfg Config) (*DB, error) {
 // Close ends the instance. Its sessions must be closed before.
 func (db *DB) Close() error { return db.pool.Close() }
 
+// Dir is the folder in which TempDir makes folders: for files that their maker
+// removes, or whoever opens the database next.
+func (db *DB) Dir() string { return db.tempDir }
+
 // TempDir makes a new folder for files on their way. The caller removes it.
 func (db *DB) TempDir() (string, error) { return os.MkdirTemp(db.tempDir, "job-") }
 

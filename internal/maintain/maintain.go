@@ -10,6 +10,7 @@ package maintain
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -79,4 +80,24 @@ type Done struct {
 	Before Size
 	After  Size
 	Lost   string // why nothing was done: "" when it was
+}
+
+// Observe is told of a job that was run, how long it took, and how it failed.
+type Observe func(j Job, d Done, took time.Duration, err error)
+
+// Do plans a task and runs its jobs. It ends with the first that fails.
+func (t Task) Do(ctx context.Context, observe Observe) error {
+	jobs, err := t.Plan(ctx, time.Now())
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", t.Kind, t.Table, err)
+	}
+	for _, j := range jobs {
+		begin := time.Now()
+		done, err := j.Run(ctx)
+		observe(j, done, time.Since(begin), err)
+		if err != nil {
+			return fmt.Errorf("%s %s, %s: %w", j.Kind, j.Table, j.What, err)
+		}
+	}
+	return nil
 }

@@ -34,9 +34,7 @@ type bronzeRetention struct {
 }
 
 func retainBronze(cfg Config) Task {
-	r := bronzeRetention{cfg, bronze.NewMerger(bronze.MergerConfig{
-		Pipeline: cfg.Pipeline.Name, Store: cfg.Area.Store, Log: cfg.Log, Codec: cfg.Codec, Grace: cfg.Policy.BronzeGrace,
-	})}
+	r := bronzeRetention{cfg, newMerger(cfg)}
 	return Task{Table: "bronze." + cfg.Pipeline.Name, Kind: KindRetain, Every: retainEvery, Plan: r.plan}
 }
 

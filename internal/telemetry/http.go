@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +17,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server serves /livez, /readyz and /metrics.
+// Page is something that a Server shows as JSON.
+type Page struct {
+	Path string // "/maintenance"
+	JSON func() any
+}
+
+// Server serves /livez, /readyz and /metrics, and some pages.
 type Server struct {
 	http     *http.Server
 	listener net.Listener
@@ -27,7 +34,7 @@ const shutdownTimeout = time.Second
 
 // Serve listens on an address and serves until Close. An error says that it
 // cannot listen there.
-func Serve(address string, m *Metrics, log *slog.Logger) (*Server, error) {
+func Serve(address string, m *Metrics, log *slog.Logger, pages ...Page) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("serve health and metrics on %s: %w: is another smelt running there? choose another address with --http or SMELT_HTTP", address, err)
@@ -39,6 +46,12 @@ func Serve(address string, m *Metrics, log *slog.Logger) (*Server, error) {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", m.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	for _, p := range pages {
+		mux.HandleFunc("GET "+p.Path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(p.JSON()) // who asked has gone
+		})
+	}
 	s := &Server{&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener}
 	go func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

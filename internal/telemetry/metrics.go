@@ -31,9 +31,13 @@ type Metrics struct {
 	rejected  *prometheus.GaugeVec
 	unmatched *prometheus.GaugeVec
 	stale     *prometheus.GaugeVec
+	health    map[string]*prometheus.GaugeVec // by figure
+	chores    *prometheus.CounterVec
+	rewritten *prometheus.CounterVec
+	due       *prometheus.GaugeVec
 
 	mu     sync.Mutex
-	stages map[string]error // the outcome of each stage's last step
+	stages map[string]error // the outcome of the last step of each stage that is expected
 }
 
 // New makes the metrics.
@@ -60,6 +64,22 @@ func New() *Metrics {
 	m.rejected = gauge("quarantined_records", "Records that were quarantined, by reason.", "pipeline", "reason")
 	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.", "pipeline")
 	m.stale = gauge("stale_rows", "Rows that were enriched with an older version of a reference than the one that changed their row; absent while that is too much to count.", "pipeline", "reference")
+	m.health = map[string]*prometheus.GaugeVec{}
+	for name, help := range map[string]string{
+		"table_files":          "Data files of the table's newest snapshot.",
+		"table_bytes":          "Bytes of those files.",
+		"table_delete_files":   "Files of row-level deletes, which other engines make.",
+		"table_snapshots":      "Snapshots that the table has, tagged ones among them.",
+		"table_manifests":      "Manifests of the newest snapshot.",
+		"table_metadata_bytes": "Bytes of the table's metadata file and of the newest snapshot's manifests.",
+	} {
+		m.health[name] = gauge(name, help, "table")
+	}
+	m.chores = register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "smelt", Name: "maintenance_jobs_total",
+		Help: "Pieces of maintenance, by what became of them: done, lost to another writer, failed."}, []string{"table", "kind", "outcome"}))
+	m.rewritten = register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "smelt", Name: "maintenance_written_bytes_total",
+		Help: "Bytes that maintenance has written anew."}, []string{"table", "kind"}))
+	m.due = gauge("maintenance_due_timestamp_seconds", "When maintenance comes next, in seconds since 1970.", "table", "kind")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -84,7 +104,11 @@ func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, er
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if last := m.stages[stage]; last != nil && !errors.Is(last, errNotYet) {
+	last, expected := m.stages[stage]
+	if !expected { // the line is no less ready without what keeps its tables
+		return
+	}
+	if last != nil && !errors.Is(last, errNotYet) {
 		m.retries.WithLabelValues(stage).Inc()
 	}
 	m.stages[stage] = err
@@ -139,4 +163,31 @@ func (m *Metrics) Stale(pipeline string, rows map[string]int64) {
 	for reference, n := range rows {
 		m.stale.WithLabelValues(pipeline, reference).Set(float64(n))
 	}
+}
+
+// Health is how a table is kept.
+type Health struct {
+	Files, Deletes, Snapshots, Manifests int64
+	Bytes, MetadataBytes                 int64
+}
+
+// Health sets the gauges of how a table is kept.
+func (m *Metrics) Health(table string, h Health) {
+	for name, v := range map[string]float64{
+		"table_files": float64(h.Files), "table_bytes": float64(h.Bytes), "table_delete_files": float64(h.Deletes),
+		"table_snapshots": float64(h.Snapshots), "table_manifests": float64(h.Manifests), "table_metadata_bytes": float64(h.MetadataBytes),
+	} {
+		m.health[name].WithLabelValues(table).Set(v)
+	}
+}
+
+// Maintained counts a piece of maintenance that has ended: done, lost or failed.
+func (m *Metrics) Maintained(table, kind, outcome string, written int64) {
+	m.chores.WithLabelValues(table, kind, outcome).Inc()
+	m.rewritten.WithLabelValues(table, kind).Add(float64(written))
+}
+
+// Due says when a kind of maintenance comes next.
+func (m *Metrics) Due(table, kind string, next time.Time) {
+	m.due.WithLabelValues(table, kind).Set(float64(next.Unix()))
 }

@@ -1,4 +1,4 @@
-package line_test
+package maintain_test
 
 import (
 	"fmt"
@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/duck"
 	"smelt/internal/ledger"
-	"smelt/internal/line"
+	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
 	"smelt/internal/staging"
 	"smelt/internal/store"
@@ -18,15 +19,15 @@ import (
 	stage "smelt/silver"
 )
 
-// kept is a pipeline's tables in memory, to which a test commits by hand.
-type kept struct {
+// expiring is a pipeline's tables in memory, to which a test commits by hand.
+type expiring struct {
 	t      *testing.T
 	area   staging.Area
-	keeper *line.Keeper
+	tasks  []maintain.Task
 	tables map[string]*table.Table
 }
 
-func keep(t *testing.T) *kept {
+func expire(t *testing.T) *expiring {
 	p, err := smelt.ReadPipeline(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte("source: {kafka: t}\nevents: {time: ts, columns: {ts: timestamptz not null}}\ngold: {x: {window: 1h, column: hour}}\n")},
 		"p/silver.sql":   {Data: []byte("SELECT ts, _partition_id, _partition_offset FROM bronze.p")},
@@ -37,7 +38,12 @@ func keep(t *testing.T) *kept {
 	}
 	objects := store.NewMemory()
 	area := staging.Area{Store: objects, Lake: table.Open(objects, table.NewMemoryCatalog(), "s3://test")}
-	k := &kept{t, area, line.NewKeeper(p, line.Parts{Area: area, Locker: pipetest.NewLocks(), Log: slog.New(slog.DiscardHandler)}), map[string]*table.Table{}}
+	k := &expiring{t: t, area: area, tables: map[string]*table.Table{}}
+	for _, task := range maintain.Tasks(maintain.Config{Pipeline: p, Area: area, Duck: new(duck.DB), Locker: pipetest.NewLocks(), Log: slog.New(slog.DiscardHandler)}) {
+		if task.Kind == maintain.KindExpire {
+			k.tasks = append(k.tasks, task)
+		}
+	}
 	columns := []smelt.Column{{Name: "ts", Type: smelt.Type{Name: "timestamptz"}}}
 	for _, name := range []string{"silver.p", "quarantine.p", "gold.p_x"} {
 		if k.tables[name], err = area.Lake.Create(t.Context(), name, table.Definition{Columns: columns}); err != nil {
@@ -48,7 +54,7 @@ func keep(t *testing.T) *kept {
 }
 
 // commit makes a snapshot with a ledger, and returns its id.
-func commit[L ledger.Silver | ledger.Quarantine | ledger.Gold](k *kept, name string, l L, add ...table.File) int64 {
+func commit[L ledger.Silver | ledger.Quarantine | ledger.Gold](k *expiring, name string, l L, add ...table.File) int64 {
 	k.t.Helper()
 	change := table.Change{Add: add}
 	if err := ledger.Write(&change, l); err != nil {
@@ -62,7 +68,7 @@ func commit[L ledger.Silver | ledger.Quarantine | ledger.Gold](k *kept, name str
 	return current.ID
 }
 
-func (k *kept) load(name string) *table.Table {
+func (k *expiring) load(name string) *table.Table {
 	k.t.Helper()
 	t, err := k.area.Lake.Load(k.t.Context(), name)
 	if err != nil {
@@ -71,23 +77,25 @@ func (k *kept) load(name string) *table.Table {
 	return t
 }
 
-func (k *kept) step() {
+func (k *expiring) step() {
 	k.t.Helper()
-	if _, err := k.keeper.Step(k.t.Context()); err != nil {
-		k.t.Fatal(err)
+	for _, task := range k.tasks {
+		if err := task.Do(k.t.Context(), func(maintain.Job, maintain.Done, time.Duration, error) {}); err != nil {
+			k.t.Fatal(err)
+		}
 	}
 }
 
 // file is a data file of a table in all but its content.
-func (k *kept) file(name string, n int) smelt.DataFile {
+func (k *expiring) file(name string, n int) smelt.DataFile {
 	return smelt.DataFile{Path: fmt.Sprintf("%s/data/%d.parquet", k.area.Lake.Key(k.load(name).Location()), n), Rows: 1, Bytes: 4}
 }
 
-// TestKeep lets silver make 400 snapshots in two hours, with gold a few behind.
-func TestKeep(t *testing.T) {
+// TestExpire lets silver make 400 snapshots in two hours, with gold a few behind.
+func TestExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t)
+		k := expire(t)
 		var ids []int64
 		recorded := 0
 		for i := range 400 {
@@ -129,11 +137,11 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeepWhatGoldNeeds has gold stuck at an old snapshot.
-func TestKeepWhatGoldNeeds(t *testing.T) {
+// TestExpireLeavesWhatGoldNeeds has gold stuck at an old snapshot.
+func TestExpireLeavesWhatGoldNeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t)
+		k := expire(t)
 		for range 50 {
 			commit(k, "silver.p", ledger.Silver{})
 		}
@@ -149,12 +157,12 @@ func TestKeepWhatGoldNeeds(t *testing.T) {
 	})
 }
 
-// TestKeepRejects has silver hand rejects over that quarantine does not take,
+// TestExpireLeavesRejects has silver hand rejects over that quarantine does not take,
 // since it cannot be committed to, while silver goes on.
-func TestKeepRejects(t *testing.T) {
+func TestExpireLeavesRejects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := keep(t)
+		k := expire(t)
 		rejects := func(n int) ledger.Silver {
 			return ledger.Silver{Rejects: &ledger.Rejects{File: k.file("quarantine.p", n), Reasons: map[string]int64{"not json": 1}}}
 		}

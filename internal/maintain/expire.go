@@ -1,0 +1,157 @@
+package maintain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"smelt"
+	"smelt/gold"
+	"smelt/internal/ledger"
+	"smelt/internal/table"
+	"smelt/silver"
+)
+
+// expireEvery is how often snapshots are looked at: a table gets some hundred
+// between two times at the most.
+const expireEvery = time.Minute
+
+// mostBehind is how many silver snapshots are kept for a gold table that does not
+// get on: each makes every commit to silver a little slower.
+const mostBehind = 2000
+
+// expiry drops the snapshots of a table that nobody keeps. It holds the lock under
+// which the table is written meanwhile, so that it does not race the table's
+// stage; when that is at work it leaves the table to the next time.
+func expiry(cfg Config, name, lock string) Task {
+	e := &expirer{cfg, name, lock}
+	return Task{Table: name, Kind: KindExpire, Every: expireEvery, Plan: e.plan}
+}
+
+type expirer struct {
+	Config
+	name, lock string
+}
+
+func (e *expirer) plan(ctx context.Context, _ time.Time) ([]Job, error) {
+	policy, err := e.policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := e.Area.Lake.Expirable(ctx, e.name, policy)
+	if errors.Is(err, smelt.ErrNotFound) || err == nil && found < table.ExpireBatch {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Job{{Table: e.name, Kind: KindExpire, What: fmt.Sprintf("%d snapshots", found), Run: e.run}}, nil
+}
+
+func (e *expirer) run(ctx context.Context) (Done, error) {
+	unlock, err := e.Locker.TryLock(ctx, e.lock)
+	if errors.Is(err, smelt.ErrLocked) {
+		return Done{Lost: "the table is being written"}, nil
+	}
+	if err != nil {
+		return Done{}, err
+	}
+	defer unlock()
+	policy, err := e.policy(ctx)
+	if err != nil {
+		return Done{}, err
+	}
+	expired, err := e.Area.Lake.Expire(ctx, e.name, policy)
+	if err == nil && expired.Snapshots == 0 {
+		return Done{Lost: "the table was changed meanwhile"}, nil
+	}
+	return Done{Before: Size{Files: expired.Files}}, err
+}
+
+// policy is what the table keeps. Of silver that is also what others go on from.
+func (e *expirer) policy(ctx context.Context) (policy table.Retention, err error) {
+	p := e.Policy
+	policy = table.Retention{Last: p.Snapshots, Grace: p.Grace, Hourly: p.Hourly, Daily: p.Daily}
+	if e.name == silver.TableName(e.Pipeline.Name) {
+		policy.Needed, err = e.needed(ctx)
+	}
+	return policy, err
+}
+
+// needed are the silver snapshots from which gold and quarantine go on, and the
+// newest one: what comes while the expiry is at work is not its business.
+func (e *expirer) needed(ctx context.Context) ([]int64, error) {
+	needed, err := e.handed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range e.Pipeline.Gold {
+		name := gold.TableName(e.Pipeline.Name, m.Name)
+		l, err := read[ledger.Gold](ctx, e.Area.Lake, name)
+		if err != nil {
+			return nil, err
+		}
+		switch behind, err := e.behind(ctx, l.SilverSnapshot); {
+		case err != nil:
+			return nil, err
+		case behind > mostBehind:
+			e.Log.Warn("gold is too far behind for silver to keep the snapshots in between; it will recompute everything", "table", name, "snapshots", behind)
+		case l.SilverSnapshot != 0:
+			needed = append(needed, l.SilverSnapshot)
+		}
+	}
+	return needed, nil
+}
+
+// behind counts the silver snapshots since one.
+func (e *expirer) behind(ctx context.Context, snapshot int64) (int, error) {
+	t, err := e.Area.Lake.Load(ctx, e.name)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return max(0, slices.IndexFunc(t.Ancestors(), func(a table.Snapshot) bool { return a.ID == snapshot })), nil
+}
+
+// handed are silver's newest snapshot and the oldest one that hands rejects to
+// quarantine which it does not have yet. Only those snapshots know of the
+// rejects. Quarantine comes first: so what it gets meanwhile stays as well.
+func (e *expirer) handed(ctx context.Context) ([]int64, error) {
+	have, err := read[ledger.Quarantine](ctx, e.Area.Lake, silver.QuarantineName(e.Pipeline.Name))
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.Area.Lake.Load(ctx, e.name)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var handed []int64
+	if newest, ok := s.Current(); ok {
+		handed = append(handed, newest.ID)
+	}
+	pending, err := silver.Pending(s.Ancestors(), have)
+	if err == nil && len(pending) > 0 {
+		handed = append(handed, pending[0].Snapshot.ID)
+	}
+	return handed, err
+}
+
+// read reads a table's ledger, an empty one when there is no table.
+func read[L ledger.Silver | ledger.Quarantine | ledger.Gold](ctx context.Context, lake *table.Lake, name string) (l L, err error) {
+	t, err := lake.Load(ctx, name)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	l, _, _, err = ledger.Read[L](t)
+	return l, err
+}
