@@ -16,7 +16,7 @@ import (
 const gaugeEvery = 10 * time.Second
 
 // gauge keeps the metrics' gauges up to date until ctx ends.
-func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*smelt.Pipeline, metrics *telemetry.Metrics) {
+func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*smelt.Pipeline, metrics *telemetry.Metrics, schedule *dueTimes) {
 	probe := audit.Probe{
 		Store: parts.Area.Store, Lake: parts.Area.Lake, Describe: s.describe,
 		Live: func(context.Context) error { return nil },
@@ -30,12 +30,23 @@ func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*sme
 			for _, stage := range status.Stages {
 				metrics.Layer(stage.Table, layer(stage))
 			}
+			for _, t := range status.Tables {
+				if t.Health != nil {
+					metrics.Health(t.Table, telemetry.Health{
+						Files: t.DataFiles, Deletes: t.DeleteFiles, Snapshots: int64(t.Snapshots), Manifests: int64(t.Manifests),
+						Bytes: t.Bytes, MetadataBytes: t.MetadataBytes + t.ManifestBytes,
+					})
+				}
+			}
 			if status.Unmatched != nil {
 				metrics.Quality(p.Name, status.Quarantined, *status.Unmatched)
 			}
 			if status.Stale != nil {
 				metrics.Stale(p.Name, staleRows(p, status.Stale))
 			}
+		}
+		for _, d := range schedule.all() {
+			metrics.Due(d.Table, d.Kind, d.Next)
 		}
 		if !pause(ctx, gaugeEvery) {
 			return

@@ -14,6 +14,7 @@ import (
 	"smelt/backfill"
 	"smelt/ingest"
 	"smelt/internal/line"
+	"smelt/internal/maintain"
 	"smelt/internal/telemetry"
 )
 
@@ -29,6 +30,10 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	defer presence.release()
 	log := newLog(keepLog(s.logPath("run"), io.Err))
+	policy, err := s.policy()
+	if err != nil {
+		return err
+	}
 	pipelines, err := s.pipelines()
 	if err != nil {
 		return err
@@ -57,7 +62,8 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	defer closeLines(lines, log)
 
 	metrics := telemetry.New()
-	server, err := telemetry.Serve(s.HTTP, metrics, log)
+	schedule := new(dueTimes)
+	server, err := telemetry.Serve(s.HTTP, metrics, log, telemetry.Page{Path: maintenancePath, JSON: func() any { return schedule.all() }})
 	if err != nil {
 		return usageError{err}
 	}
@@ -66,11 +72,11 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	log.Info("running", "pipelines", len(lines), "http", server.Address())
-	return s.drive(ctx, lines, parts, metrics)
+	return s.drive(ctx, lines, parts, policy, metrics, schedule)
 }
 
 // drive runs the lines, and what watches them, until ctx ends.
-func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, metrics *telemetry.Metrics) error {
+func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, policy maintain.Policy, metrics *telemetry.Metrics, schedule *dueTimes) error {
 	all := stages(lines)
 	tally := newTally()
 	all.Log = parts.Log
@@ -79,9 +85,14 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 		tally.observe(stage, p)
 	}
 	var pipelines []*smelt.Pipeline
-	var healing sync.Mutex
+	var healing, keeping sync.Mutex
 	for _, l := range lines {
-		all.Keep = append(all.Keep, line.NewKeeper(l.Pipeline, parts))
+		if s.Maintain {
+			for _, k := range maintain.NewKeepers(maintenance(l.Pipeline, parts, policy), counting(metrics)) {
+				schedule.add(k)
+				all.Keep = append(all.Keep, &inTurn{k, &keeping})
+			}
+		}
 		if s.Heal {
 			all.Mend = append(all.Mend, &inTurn{backfill.NewHealer(line.SilverConfig(l.Pipeline, parts)), &healing})
 		}
@@ -97,14 +108,15 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	}
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
-	watchers.Go(func() { s.gauge(ctx, parts, pipelines, metrics) })
+	watchers.Go(func() { s.gauge(ctx, parts, pipelines, metrics, schedule) })
 	watchers.Go(func() { tally.log(ctx, parts.Log) })
 	return smelt.Run(ctx, all)
 }
 
 // inTurn is a stage of which one of several steps at a time. A healer takes a lock
 // of the database while it holds another: of all pipelines' at once none would
-// get its second.
+// get its second. So does what keeps the tables, and it shares DuckDB's memory
+// with the stages.
 type inTurn struct {
 	smelt.Stage
 	turn *sync.Mutex

@@ -11,7 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -46,6 +48,15 @@ type settings struct {
 	Codec     string `group:"Settings" setting:"SMELT_CODEC" default:"zstd" enum:"zstd,gzip" help:"Compression of bronze: zstd or gzip."`
 
 	Heal bool `group:"Settings" setting:"SMELT_HEAL" default:"true" negatable:"" help:"Re-enrich events whose reference row came later."`
+
+	Maintain       bool  `group:"Settings" setting:"SMELT_MAINTAIN" default:"true" negatable:"" help:"Keep the lake in shape while running: compact, merge, expire, clean; smelt maintain does so by hand."`
+	FileSize       bytes `group:"Settings" setting:"SMELT_FILE_SIZE" default:"64MiB" placeholder:"SIZE" help:"What small data files are compacted to."`
+	Snapshots      int   `group:"Settings" setting:"SMELT_SNAPSHOTS" default:"200" placeholder:"N" help:"The newest snapshots of a table are kept, so many."`
+	SnapshotGrace  span  `group:"Settings" setting:"SMELT_SNAPSHOT_GRACE" default:"10m" placeholder:"AGE" help:"So are younger ones: longer than a query takes."`
+	SnapshotHourly span  `group:"Settings" setting:"SMELT_SNAPSHOT_HOURLY" default:"1d" placeholder:"AGE" help:"How long the last snapshot of each hour is kept."`
+	SnapshotDaily  span  `group:"Settings" setting:"SMELT_SNAPSHOT_DAILY" default:"30d" placeholder:"AGE" help:"How long the last snapshot of each day is kept."`
+	OrphanAge      span  `group:"Settings" setting:"SMELT_ORPHAN_AGE" default:"3d" placeholder:"AGE" help:"Files that no snapshot refers to are deleted at this age."`
+	BronzeGrace    span  `group:"Settings" setting:"SMELT_BRONZE_GRACE" default:"1h" placeholder:"AGE" help:"How long bronze objects stay once a merged one has them."`
 
 	StackKafkaPort    int `group:"Settings" name:"kafka-port" setting:"SMELT_KAFKA_PORT" default:"9092" placeholder:"PORT" help:"Port of the embedded Kafka."`
 	StackS3Port       int `group:"Settings" name:"s3-port" setting:"SMELT_S3_PORT" default:"9000" placeholder:"PORT" help:"Port of the embedded S3."`
@@ -276,6 +287,37 @@ func (b *bytes) UnmarshalText(text []byte) error {
 		return nil
 	}
 	return fmt.Errorf("%q is not a size such as 512MiB", text)
+}
+
+// span is a length of time, written as 30d, 36h or 90m.
+type span time.Duration
+
+// UnmarshalText reads a span, which is longer than nothing.
+func (d *span) UnmarshalText(text []byte) error {
+	if days, ok := strings.CutSuffix(string(text), "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16) // 179 years at most
+		*d = span(time.Duration(n) * 24 * time.Hour)
+		if err == nil && n > 0 {
+			return nil
+		}
+	} else if n, err := time.ParseDuration(string(text)); err == nil && n > 0 {
+		*d = span(n)
+		return nil
+	}
+	return fmt.Errorf("%q is not a length of time such as 30d, 36h or 90m", text)
+}
+
+// String writes the largest unit that fits.
+func (d span) String() string {
+	for _, u := range []struct {
+		suffix string
+		unit   time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+		if time.Duration(d)%u.unit == 0 && d > 0 {
+			return fmt.Sprintf("%d%s", time.Duration(d)/u.unit, u.suffix)
+		}
+	}
+	return time.Duration(d).String()
 }
 
 // String writes the largest unit that fits.

@@ -47,7 +47,7 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	if err != nil {
 		return err
 	}
-	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Heals: s.Heal}
+	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Heals: s.Heal, Due: s.due, CountObjects: true}
 	if s.embedded() {
 		probe.Restore = "./scripts/start.sh"
 	}

@@ -12,6 +12,7 @@ import (
 	"smelt/bronze"
 	"smelt/gold"
 	"smelt/internal/ledger"
+	"smelt/internal/maintain"
 	"smelt/internal/table"
 )
 
@@ -27,7 +28,10 @@ type Probe struct {
 	// CountStale counts the rows of silver that were enriched with older versions of
 	// references, those without any left out; nil: it is not looked for.
 	CountStale func(context.Context, *smelt.Pipeline, *table.Table) ([]Stale, error)
-	Heals      bool // smelt run heals by itself the rows that found no reference row
+	// Due asks smelt run when maintenance comes next; nil: it is not asked.
+	Due          func(context.Context) ([]maintain.Due, error)
+	CountObjects bool // list bronze, to count its objects
+	Heals        bool // smelt run heals by itself the rows that found no reference row
 
 	Restore string // the command that brings services back that do not answer; "" when only a person can
 }
@@ -45,6 +49,7 @@ type Status struct {
 	Quarantined  map[string]int64 `json:"quarantined"`   // by reason
 	Unmatched    *int64           `json:"unmatched"`     // silver rows that found no reference row
 	Stale        []Stale          `json:"stale"`         // silver rows that are older than a change of their reference row, by reference
+	Tables       []TableHealth    `json:"tables"`        // how each table is kept: bronze, silver, quarantine, gold
 	LastBackfill *Backfill        `json:"last_backfill"` // null: none is among silver's snapshots
 	Trouble      []Trouble        `json:"trouble"`       // most important first
 
@@ -133,6 +138,7 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 		g.lastBackfill()
 		g.stale(ctx)
 	}
+	g.health(ctx)
 	g.blame()
 	g.trouble()
 	return g.Status

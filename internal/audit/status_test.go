@@ -11,6 +11,7 @@ import (
 
 	"smelt"
 	"smelt/internal/audit"
+	"smelt/internal/maintain"
 )
 
 var errDown = smelt.Mark(smelt.ErrSource, errors.New("kafka on 127.0.0.1:9092: connection refused"))
@@ -36,7 +37,48 @@ var clock = regexp.MustCompile(`\d+(\.\d)? (s|min|h|days)\b`)
 var gaps = regexp.MustCompile(`(\S)  +`)
 
 func text(s *audit.Status) string {
+	return health.ReplaceAllString(plainText(s), "")
+}
+
+// plainText is a status with one form for every age and every gap.
+func plainText(s *audit.Status) string {
 	return gaps.ReplaceAllString(clock.ReplaceAllString(s.Text(false), "AGE"), "$1  ")
+}
+
+// health matches the lines of how the tables are kept.
+var health = regexp.MustCompile(`  table  files .*\n(?:  (?:bronze|silver|quarantine|gold)\..*\n)*`)
+
+func TestStatusHealth(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	probe := w.probe(true)
+	probe.CountObjects = true
+	probe.Due = func(context.Context) ([]maintain.Due, error) {
+		soon := time.Now().Add(90 * time.Second)
+		return []maintain.Due{
+			{Table: "silver.readings", Kind: maintain.KindOrphans, Next: soon.Add(time.Hour)},
+			{Table: "silver.readings", Kind: maintain.KindCompact, Next: soon},
+			{Table: "gold.readings_hourly", Kind: maintain.KindExpire, Next: soon.Add(-time.Hour)},
+		}, nil
+	}
+	s := audit.Gather(t.Context(), probe, w.pipeline, time.Now())
+	if err := s.Err(); err != nil {
+		t.Fatal(err)
+	}
+	got := regexp.MustCompile(`[0-9.]+ (?:B|KiB)`).ReplaceAllString(health.FindString(plainText(s)), "SIZE")
+	const want = `  table  files  average  deletes  snapshots  manifests  metadata  maintenance
+  bronze.readings  4  SIZE  -  -  -  -  -
+  silver.readings  2  SIZE  0  2  2  SIZE  compact in AGE
+  quarantine.readings  1  SIZE  0  1  1  SIZE  -
+  gold.readings_hourly  1  SIZE  0  2  2  SIZE  expire now
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	probe.Due = nil
+	if s = audit.Gather(t.Context(), probe, w.pipeline, time.Now()); s.Tables[1].Next != nil {
+		t.Errorf("%v is due, though nobody was asked", s.Tables[1].Next)
+	}
 }
 
 func TestStatus(t *testing.T) {
@@ -52,10 +94,10 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `readings  running  fresh AGE, held up by silver.readings (AGE)
-  table  rows  snapshots  newest  behind  position
-  bronze.readings  14  -  2026-11-29 12:02:00  1 (AGE)  0:10 1:4
-  silver.readings  7  2  2026-11-29 12:02:00  3 (AGE)  0:7 1:4
-  gold.readings_hourly  2  2  2026-11-29 12:02:00  0
+  table  rows  newest  behind  position
+  bronze.readings  14  2026-11-29 12:02:00  1 (AGE)  0:10 1:4
+  silver.readings  7  2026-11-29 12:02:00  3 (AGE)  0:7 1:4
+  gold.readings_hourly  2  2026-11-29 12:02:00  0
   quarantined: not json 2
   unmatched: 2 rows
   bronze 11 = silver 7 + quarantine 2 + tombstones 2 ✓  + 3 on their way  gold 7 ✓  fresh AGE
@@ -141,10 +183,10 @@ func TestStatusTrouble(t *testing.T) {
 			name:  "nothing yet",
 			world: newWorld,
 			text: `readings  running
-  table  rows  snapshots  newest  behind  position
-  bronze.readings  0  -  -  0  0:0 1:0
-  silver.readings  0  0  -  0
-  gold.readings_hourly  0  0  -  0
+  table  rows  newest  behind  position
+  bronze.readings  0  -  0  0:0 1:0
+  silver.readings  0  -  0
+  gold.readings_hourly  0  -  0
   bronze 0 = silver 0 + quarantine 0 ✓  gold is empty
   ! There is nothing in topic readings, and so nothing in bronze.
       ./bin/smelt generate
@@ -161,10 +203,10 @@ func TestStatusTrouble(t *testing.T) {
 			},
 			kind: smelt.ErrSource,
 			text: `readings  stopped
-  table  rows  snapshots  newest  behind  position
-  bronze.readings  0  -  ?  ?
-  silver.readings  0  0  -  0
-  gold.readings_hourly  0  0  -  0
+  table  rows  newest  behind  position
+  bronze.readings  0  ?  ?
+  silver.readings  0  -  0
+  gold.readings_hourly  0  -  0
   bronze 0 = silver 0 + quarantine 0 ✓  gold is empty
   ! The pipeline is not running.
       ./scripts/start.sh
@@ -178,10 +220,10 @@ func TestStatusTrouble(t *testing.T) {
 			probe: func(_ *world, p *audit.Probe) { p.Lake, p.LakeError = nil, noTables },
 			kind:  smelt.ErrDatabase,
 			text: `readings  running
-  table  rows  snapshots  newest  behind  position
-  bronze.readings  0  -  -  0  0:0 1:0
-  silver.readings  ?  ?  ?  ?
-  gold.readings_hourly  ?  ?  ?  ?
+  table  rows  newest  behind  position
+  bronze.readings  0  -  0  0:0 1:0
+  silver.readings  ?  ?  ?
+  gold.readings_hourly  ?  ?  ?
   ! The tables cannot be read: postgres on 127.0.0.1:5433: connection refused.
       ./bin/smelt config
   ! There is nothing in topic readings, and so nothing in bronze.
@@ -203,10 +245,10 @@ func TestStatusTrouble(t *testing.T) {
 				}
 			},
 			text: `readings  running  fresh AGE
-  table  rows  snapshots  newest  behind  position
-  bronze.readings  2  -  2026-11-29 12:01:00  0  1:2
-  silver.readings  2  1  2026-11-29 12:01:00  0  1:2
-  gold.readings_hourly  1  1  2026-11-29 12:01:00  0
+  table  rows  newest  behind  position
+  bronze.readings  2  2026-11-29 12:01:00  0  1:2
+  silver.readings  2  2026-11-29 12:01:00  0  1:2
+  gold.readings_hourly  1  2026-11-29 12:01:00  0
   bronze 2 = silver 2 + quarantine 0 ✓  gold 2 ✓  fresh AGE
   ! Partition 1 of topic readings ends at offset 1, but bronze has it up to 2 already: it is another topic or cluster now.
       ./bin/smelt config

@@ -27,6 +27,9 @@ func (s *Status) Text(colours bool) string {
 	}
 	fmt.Fprintf(&b, "%s  %s%s\n", paint(bold, s.Pipeline), state, s.freshness())
 	b.WriteString(s.stageTable())
+	if len(s.Tables) > 0 {
+		b.WriteString(s.healthTable())
+	}
 	if len(s.Quarantined) > 0 {
 		fmt.Fprintf(&b, "  quarantined: %s\n", byReason(s.Quarantined))
 	}
@@ -78,13 +81,18 @@ func (s *Status) freshness() string {
 func (s *Status) stageTable() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  table\trows\tsnapshots\tnewest\tbehind\tposition")
+	fmt.Fprintln(w, "  table\trows\tnewest\tbehind\tposition")
 	for _, stage := range s.Stages {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", stage.Table, known(stage.Rows), stage.snapshots(), stage.newest(), stage.behind(), stage.position())
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", stage.Table, known(stage.Rows), stage.newest(), stage.behind(), stage.position())
 	}
 	w.Flush()
+	return trimmed(b.String())
+}
+
+// trimmed takes the blanks away that pad the last column.
+func trimmed(table string) string {
 	var out strings.Builder
-	for line := range strings.Lines(b.String()) { // cells pad the last column too
+	for line := range strings.Lines(table) {
 		out.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return out.String()
@@ -96,13 +104,6 @@ func known[N int | int64](n *N) string {
 		return "?"
 	}
 	return fmt.Sprint(*n)
-}
-
-func (s *StageStatus) snapshots() string {
-	if strings.HasPrefix(s.Table, "bronze.") {
-		return "-"
-	}
-	return known(s.Snapshots)
 }
 
 func (s *StageStatus) newest() string {

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"smelt"
+	"smelt/internal/audit"
+	"smelt/internal/line"
+	"smelt/internal/maintain"
+	"smelt/internal/table"
+)
+
+// maintainCmd does by hand what smelt run does by itself now and then.
+type maintainCmd struct {
+	Plan bool `help:"Only say what would be done."`
+	JSON bool `name:"json" help:"Print JSON, a line a job."`
+
+	Table []string `arg:"" optional:"" help:"Names of tables, such as silver.sensors or bronze.sensors; all when there is none."`
+}
+
+// chore is a job as it is printed, as JSON. Its keys are stable.
+type chore struct {
+	Table   string        `json:"table"`
+	Kind    string        `json:"kind"`
+	What    string        `json:"what"`
+	Before  maintain.Size `json:"before"`
+	After   maintain.Size `json:"after"`
+	Seconds *float64      `json:"seconds"` // null: it was not done
+	Lost    string        `json:"lost"`    // why not, when another came first
+}
+
+// maintainWait is how long a job waits for another process that maintains the
+// table: one job of another's takes seconds as a rule.
+const maintainWait = time.Minute
+
+// Run plans the tasks of the tables, and does them unless only the plan is asked
+// for. One that fails keeps no other from being done.
+func (c maintainCmd) Run(ctx context.Context, s *settings, io *streams) (err error) {
+	policy, err := s.policy()
+	if err != nil {
+		return err
+	}
+	pipelines, err := s.pipelines()
+	if err != nil {
+		return err
+	}
+	lake, err := s.openLake(ctx)
+	if err != nil {
+		return err
+	}
+	defer lake.Close()
+	name, done := s.scratch("maintain")
+	defer func() { err = errors.Join(err, done()) }()
+	db, err := s.openDuck(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(db.Close(), err) }()
+	parts, err := s.parts(lake, db, name, newLog(io.Err))
+	if err != nil {
+		return err
+	}
+	var tasks []maintain.Task
+	for _, p := range pipelines {
+		tasks = append(tasks, maintain.Tasks(maintenance(p, parts, policy))...)
+	}
+	if tasks, err = c.chosen(tasks); err != nil {
+		return err
+	}
+	return c.all(ctx, tasks, lake, io)
+}
+
+// chosen are the tasks of the tables that were named.
+func (c maintainCmd) chosen(tasks []maintain.Task) ([]maintain.Task, error) {
+	var known []string
+	for _, t := range tasks {
+		if !slices.Contains(known, t.Table) {
+			known = append(known, t.Table)
+		}
+	}
+	for _, name := range c.Table {
+		if !slices.Contains(known, name) {
+			return nil, usagef("there is no table %q of these pipelines%s", name, smelt.DidYouMean(name, known...))
+		}
+	}
+	return slices.DeleteFunc(tasks, func(t maintain.Task) bool {
+		return len(c.Table) > 0 && !slices.Contains(c.Table, t.Table)
+	}), nil
+}
+
+// all does one task after the other, and prints each job.
+func (c maintainCmd) all(ctx context.Context, tasks []maintain.Task, lake *lake, io *streams) error {
+	out := choreWriter{io: io, json: c.JSON}
+	var errs []error
+	for _, t := range tasks {
+		err := c.task(ctx, t, lake, out.print)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if out.printed == 0 && len(errs) == 0 && !c.JSON {
+		fmt.Fprintln(io.Err, "There is nothing to do.")
+	}
+	return errors.Join(errs...)
+}
+
+func (c maintainCmd) task(ctx context.Context, t maintain.Task, lake *lake, print func(chore) error) error {
+	if !c.Plan {
+		wait, cancel := context.WithTimeoutCause(ctx, maintainWait, errors.New("another process is at it"))
+		unlock, err := lake.Database.Lock(wait, maintain.Lock(t.Table))
+		cancel()
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	if !c.Plan {
+		var failed error
+		err := t.Do(ctx, func(j maintain.Job, d maintain.Done, took time.Duration, err error) {
+			seconds := took.Seconds()
+			if err == nil {
+				failed = errors.Join(failed, print(chore{j.Table, j.Kind, j.What, d.Before, d.After, &seconds, d.Lost}))
+			}
+		})
+		return errors.Join(err, failed)
+	}
+	jobs, err := t.Plan(ctx, time.Now())
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", t.Kind, t.Table, err)
+	}
+	for _, j := range jobs {
+		if err := print(chore{Table: j.Table, Kind: j.Kind, What: j.What, Before: j.Before, After: j.After}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choreWriter prints jobs.
+type choreWriter struct {
+	io      *streams
+	json    bool
+	printed int
+}
+
+func (w *choreWriter) print(c chore) error {
+	w.printed++
+	if w.json {
+		return json.NewEncoder(w.io.Out).Encode(c)
+	}
+	_, err := fmt.Fprintln(w.io.Out, c.text())
+	return err
+}
+
+// text writes a job as a line.
+func (c chore) text() string {
+	text := fmt.Sprintf("%-22s %-9s  %s", c.Table, c.Kind, c.What)
+	switch {
+	case c.Lost != "":
+		return text + ": left for later, " + c.Lost
+	case c.Before.Files > 0:
+		text += fmt.Sprintf("  %s → %s", sized(c.Before), sized(c.After))
+	}
+	if c.Seconds != nil {
+		text += fmt.Sprintf("  %.1f s", *c.Seconds)
+	}
+	return text
+}
+
+// sized writes a number of files and their bytes.
+func sized(s maintain.Size) string {
+	if s.Files == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s, %s", amount(int64(s.Files), "file"), audit.Bytes(s.Bytes))
+}
+
+// Bounds of the settings: below them, what others are still reading or about to
+// commit could be deleted.
+const (
+	leastOrphanAge   = 2 * table.FileAge
+	leastBronzeGrace = time.Minute
+	leastFileSize    = 1 << 20
+)
+
+// policy is what the settings say of maintenance.
+func (s *settings) policy() (maintain.Policy, error) {
+	switch {
+	case time.Duration(s.OrphanAge) < leastOrphanAge:
+		return maintain.Policy{}, usagef("SMELT_ORPHAN_AGE: %s is too short: a commit that is under way may have files half as old; %s is the least", s.OrphanAge, span(leastOrphanAge))
+	case time.Duration(s.BronzeGrace) < leastBronzeGrace:
+		return maintain.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short for who has just listed bronze; %s is the least", s.BronzeGrace, span(leastBronzeGrace))
+	case s.FileSize < leastFileSize:
+		return maintain.Policy{}, usagef("SMELT_FILE_SIZE: %s is too small; %s is the least", s.FileSize, bytes(leastFileSize))
+	case s.Snapshots < 1:
+		return maintain.Policy{}, usagef("SMELT_SNAPSHOTS: %d: one snapshot at least is kept", s.Snapshots)
+	}
+	return maintain.Policy{
+		FileBytes: int64(s.FileSize), Snapshots: s.Snapshots, Grace: time.Duration(s.SnapshotGrace),
+		Hourly: time.Duration(s.SnapshotHourly), Daily: time.Duration(s.SnapshotDaily),
+		OrphanAge: time.Duration(s.OrphanAge), BronzeGrace: time.Duration(s.BronzeGrace),
+	}, nil
+}
+
+// maintenance is what maintenance of a pipeline works with.
+func maintenance(p *smelt.Pipeline, parts line.Parts, policy maintain.Policy) maintain.Config {
+	return maintain.Config{
+		Pipeline: p, Area: parts.Area, Duck: parts.Duck, Locker: parts.Locker, Log: parts.Log, Codec: parts.Codec, Policy: policy,
+	}
+}
