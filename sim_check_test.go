@@ -79,7 +79,7 @@ func (c *checker) all() error {
 			return fmt.Errorf("gold %s: %w", m.Name, err)
 		}
 	}
-	return nil
+	return c.kept()
 }
 
 // complete checks that everything has come through.

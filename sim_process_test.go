@@ -15,6 +15,7 @@ import (
 	"smelt/ingest"
 	"smelt/internal/ledger"
 	"smelt/internal/line"
+	"smelt/internal/maintain"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
@@ -40,6 +41,7 @@ type process struct {
 	cancel context.CancelFunc
 	source *ingest.LogSource // nil while it polls none
 	healer *backfill.Healer
+	upkeep maintain.Config
 
 	favoured bool // its backfill meets less trouble: a long piece of work would never end
 
@@ -61,12 +63,14 @@ func (w *world) open(name, dir string) (*process, error) {
 		return nil, err
 	}
 	p.lake = table.Open(objects, &catalog{p, w.catalog}, simRoot)
+	area := staging.Area{Store: objects, Lake: p.lake, Cache: cache}
+	p.upkeep = w.upkeep(area, &locker{p}, w.policy())
 	p.line, err = line.Open(p.ctx, w.load.pipeline, line.Parts{
-		Area:       staging.Area{Store: objects, Lake: p.lake, Cache: cache},
+		Area:       area,
 		Duck:       w.duck,
 		References: &references{p},
 		Locker:     &locker{p},
-		Log:        slog.New(slog.DiscardHandler),
+		Log:        discard(),
 		Flush:      simFlush,
 		RecordMax:  recordMax,
 		Carefully:  w.carefully,
@@ -84,6 +88,9 @@ func (w *world) open(name, dir string) (*process, error) {
 	p.healer = backfill.NewHealer(p.line.Silver.Config)
 	return p, nil
 }
+
+// discard is a log that nobody reads.
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // stages are what a process steps.
 func (p *process) stages() []smelt.Stage {

@@ -72,13 +72,13 @@ func simulate(t *testing.T, load workload, hostile []made, seed uint64, events i
 	if err := w.close(); err != nil {
 		t.Errorf("seed %d: close: %v", seed, err)
 	}
-	t.Logf("%d events, %d records, %d backfills published, steps: %v", w.events, len(w.sent[0])+len(w.sent[1])+len(w.sent[2]), w.published, w.steps)
+	t.Logf("%d events, %d records, %d backfills published, steps: %v, maintenance: %v", w.events, len(w.sent[0])+len(w.sent[1])+len(w.sent[2]), w.published, w.steps, w.jobs)
 }
 
 func newWorld(load workload, hostile []made, seed uint64, dir string) (*world, error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
-		load: load, rng: rng, dir: dir, steps: map[string]int{},
+		load: load, rng: rng, dir: dir, steps: map[string]int{}, jobs: map[string]int{},
 		maker:      &maker{rng: rng, now: start, hostile: hostile},
 		topic:      ingest.NewLog(simPartitions),
 		objects:    store.NewMemory(),

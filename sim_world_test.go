@@ -72,6 +72,8 @@ type world struct {
 	events    int
 	published int // backfills
 	steps     map[string]int
+	jobs      map[string]int // of maintenance that were done, by kind
+	held      []held
 	trace     []string
 
 	mu      sync.Mutex
@@ -136,7 +138,7 @@ func (w *world) settle() error {
 // that was lost. Others are of smelt's making.
 func (w *world) excuse(e ending) error {
 	switch {
-	case errors.Is(e.err, store.ErrInjected), errors.Is(e.err, table.ErrConflict):
+	case errors.Is(e.err, store.ErrInjected), errors.Is(e.err, table.ErrConflict), errors.Is(e.err, table.ErrOld):
 		return nil
 	case e.p.dead || e.p.stopped && errors.Is(e.err, context.Canceled):
 		return nil
@@ -175,7 +177,13 @@ func (w *world) event() error {
 		w.backfill()
 	case n < 224 && w.rollbacks:
 		w.rollback()
-	case n < 235:
+	case n < 244:
+		w.maintain()
+	case n < 247:
+		return w.rewrite()
+	case n < 249:
+		return w.hold()
+	case n < 260:
 		w.pass()
 	default:
 		if !w.release(w.faults) {
@@ -408,13 +416,15 @@ func (w *world) expire() {
 	})
 }
 
-// pass lets time go by: mostly what a flush takes, at times a night.
+// pass lets time go by: mostly what a flush takes, at times a night or some days.
 func (w *world) pass() {
 	d := simFlush
-	switch w.rng.IntN(100) {
-	case 0:
+	switch n := w.rng.IntN(1000); {
+	case n < 2:
+		d = 4 * 24 * time.Hour // long enough for what nobody refers to
+	case n < 10:
 		d = 10 * time.Hour
-	case 1, 2, 3, 4:
+	case n < 50:
 		d = time.Minute
 	}
 	time.Sleep(d)
@@ -489,6 +499,13 @@ func (w *world) heal() error {
 				}
 			}
 		}
+	}
+	if err := w.check.complete(); err != nil {
+		return err
+	}
+	time.Sleep(4 * 24 * time.Hour) // for what is put off
+	if err := w.maintainAll(); err != nil {
+		return err
 	}
 	if err := w.check.complete(); err != nil {
 		return err
