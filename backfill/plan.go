@@ -19,6 +19,7 @@ type Plan struct {
 	Keys     int64         `json:"keys"`       // keys of changed reference rows that rows in scope have; 0 unless that is the scope
 	KeyName  string        `json:"key_column"` // the column that has them; "" when silver has none
 	Records  int64         `json:"records"`    // to be replayed: rows of silver, or of quarantine
+	Retired  int64         `json:"retired"`    // of them, rows that stay as they are: bronze has let their records go
 	Files    int           `json:"files"`      // of silver that have such rows
 	Objects  int           `json:"objects"`    // of bronze to be read
 	Bytes    int64         `json:"bytes"`      // of them, compressed
@@ -69,6 +70,16 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 	for _, o := range objects {
 		p.Objects++
 		p.Bytes += o.Size
+		if !o.Retired {
+			continue
+		}
+		// A few lines are left of such an object: of what is in quarantine, not in silver.
+		var gone int64
+		err := j.session.Row(ctx, fmt.Sprintf("SELECT count(*) FROM work.lineage WHERE file >= 0 AND _partition_id = %d AND _partition_offset < %d", o.Partition, o.End), &gone)
+		if err != nil {
+			return Plan{}, err
+		}
+		p.Retired += gone
 	}
 	return p, j.reach("planned")
 }
@@ -237,7 +248,19 @@ func (p Plan) String() string {
 		parts = append(parts, count(n, "window"))
 	}
 	parts = append(parts, count(int64(p.Objects), "bronze object")+" ("+size(p.Bytes)+")")
+	if p.Retired > 0 {
+		parts = append(parts, RetiredText(p.Retired))
+	}
 	return strings.Join(parts, " · ")
+}
+
+// RetiredText says of rows that they stay as they are.
+func RetiredText(rows int64) string {
+	records := "their records were"
+	if rows == 1 {
+		records = "its record was"
+	}
+	return count(rows, "row") + " can no longer be replayed: " + records + " retired (retain: bronze)"
 }
 
 func (p Plan) windows() (n int64) {

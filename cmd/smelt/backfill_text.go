@@ -26,18 +26,26 @@ func (c *backfillCmd) summary(r outcome) string {
 	switch {
 	case r.Result == nil && r.Plan.Records > 0: // --plan, and the plan is printed
 		return ""
-	case (r.Result == nil || r.Result.Replayed == 0) && c.ReferenceChanges:
+	case (r.Result == nil || r.Result.Replayed+r.Result.Retired == 0) && c.ReferenceChanges:
 		return "There is nothing to correct: no row was enriched with an older version of its reference.\n"
 	case r.Result == nil && c.Quarantined:
 		return fmt.Sprintf("There is nothing to replay: quarantine.%s has no such record.\n", r.Plan.Pipeline)
 	case r.Result == nil:
 		return fmt.Sprintf("There is nothing to replay: %s has no such row.\n", silver)
 	case !r.Result.Differs && r.Result.Published:
-		return fmt.Sprintf("Nothing differs: %s came out as before. Snapshot %d of %s only notes that all is corrected.\n", amount(r.Result.Replayed, "record"), r.Result.After, silver)
+		return fmt.Sprintf("Nothing differs: %s came out as before. Snapshot %d of %s only notes that all is corrected.%s\n", amount(r.Result.Replayed, "record"), r.Result.After, silver, gone(r))
 	case !r.Result.Differs:
-		return fmt.Sprintf("Nothing differs: %s came out as before, and nothing was committed.\n", amount(r.Result.Replayed, "record"))
+		return fmt.Sprintf("Nothing differs: %s came out as before, and nothing was committed.%s\n", amount(r.Result.Replayed, "record"), gone(r))
 	}
 	return changes(r)
+}
+
+// gone is the sentence about rows that could not be replayed; "" when all could.
+func gone(r outcome) string {
+	if r.Result.Retired == 0 {
+		return ""
+	}
+	return " " + backfill.RetiredText(r.Result.Retired) + "."
 }
 
 // changes writes what has changed, aligned.
@@ -49,6 +57,9 @@ func changes(r outcome) string {
 	d := r.Result
 	fmt.Fprintf(&b, "published: silver.%s, in one snapshot\n", r.Plan.Pipeline)
 	line("rows", "%s → %s · %s, %s entered, %s departed", grouped(d.RowsWere), grouped(d.Rows), amountOf(d.Differing, "differs", "differ"), grouped(d.Entered), grouped(d.Departed))
+	if d.Retired > 0 {
+		line("retired", "%s", backfill.RetiredText(d.Retired))
+	}
 	if len(d.Rejected)+len(d.Released) > 0 {
 		line("quarantine", "in: %s · out: %s", reasons(d.Rejected), reasons(d.Released))
 	}

@@ -2,6 +2,7 @@ package maintain_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,10 @@ func TestRetainBronze(t *testing.T) {
 
 		// 29 readings of each partition have gone from bronze.
 		l.locate("Oulu")
+		plan := l.plan(backfill.Scope{ReferenceChanges: true})
+		if want := " · 58 rows can no longer be replayed: their records were retired (retain: bronze)"; plan.Retired != 58 || !strings.HasSuffix(plan.String(), want) {
+			t.Errorf("the plan is %s", plan)
+		}
 		r := l.backfill(backfill.Scope{ReferenceChanges: true})
 		if r.Retired != 58 || r.Replayed != int64(len(l.sent))-58 || r.Differing != r.Replayed || r.Departed != 0 {
 			t.Errorf("a backfill of what has gone, among others: %+v", r)

@@ -268,6 +268,20 @@ func (l *lake) verify() audit.Verdict {
 	return v
 }
 
+// plan says what a backfill would replay.
+func (l *lake) plan(scope backfill.Scope) backfill.Plan {
+	l.t.Helper()
+	job, err := backfill.Open(l.t.Context(), line.SilverConfig(l.Pipeline, l.Parts), scope)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	p, err := job.Plan(l.t.Context())
+	if err := errors.Join(err, job.Close()); err != nil {
+		l.t.Fatal(err)
+	}
+	return p
+}
+
 // backfill replays what is in scope.
 func (l *lake) backfill(scope backfill.Scope) backfill.Result {
 	l.t.Helper()
