@@ -36,7 +36,7 @@ type Trace struct {
 	Offset     int64           `json:"offset"`
 	Outcome    string          `json:"outcome"`
 	Object     TracedObject    `json:"object"`     // of bronze
-	Record     json.RawMessage `json:"record"`     // its line in the object, as it is
+	Record     json.RawMessage `json:"record"`     // its line in the object, as it is; null when bronze has let it go
 	Position   int64           `json:"position"`   // the next offset of the partition that silver reads
 	Retained   *time.Time      `json:"retained"`   // event time up to which rows may have been retired; null when none were
 	Silver     *TracedRow      `json:"silver"`     // null without a row
@@ -150,6 +150,13 @@ func (t Tracer) trace(ctx context.Context, p *smelt.Pipeline, partition int32, o
 		r.Retained = &l.Retained
 	}
 	switch {
+	case r.Record == nil:
+		if err := r.findRow(ctx); err != nil {
+			return nil, err
+		}
+		if r.Outcome == OutcomeRetired {
+			return nil, r.letGo()
+		}
 	case r.line.Kind == bronze.KindTombstone:
 		r.Outcome = OutcomeTombstone
 	case offset >= r.Position:
@@ -172,7 +179,7 @@ func (r *tracing) findRow(ctx context.Context) (err error) {
 		return r.findWindows(ctx)
 	}
 	r.Outcome = OutcomeQuarantine
-	if err := r.findReject(ctx); !errors.Is(err, errLost) || r.Retained == nil {
+	if err := r.findReject(ctx); !errors.Is(err, errLost) || r.Retained == nil && r.Record != nil {
 		return err
 	}
 	r.Outcome = OutcomeRetired

@@ -42,6 +42,9 @@ func (r *tracing) findRecord(ctx context.Context) error {
 		r.Record = bytes.Clone(line)
 		return errFound
 	})
+	if err == nil && ref.Retired {
+		return nil // only silver and quarantine know whether there was such a record
+	}
 	if err == nil {
 		return r.hole(m, before, -1)
 	}
@@ -51,10 +54,21 @@ func (r *tracing) findRecord(ctx context.Context) error {
 	if r.line, err = bronze.Decode(r.Record); err != nil {
 		return smelt.Mark(smelt.ErrStore, fmt.Errorf("%s: %w", ref.Key, err))
 	}
-	if after := r.line.Record.Offset; after != r.Offset {
+	switch after := r.line.Record.Offset; {
+	case after == r.Offset:
+	case ref.Retired:
+		r.Record = nil
+	default:
 		return r.hole(m, before, after)
 	}
 	return nil
+}
+
+// letGo says what there is to say of a record that bronze has let go, of which
+// nothing else has a row: it may have been a tombstone, or a hole.
+func (r *tracing) letGo() error {
+	return fmt.Errorf("%w: partition %d of bronze has let its records below offset %d go (retain: bronze), and neither silver nor quarantine has a row of this one",
+		ErrNoRecord, r.Partition, r.Object.End)
 }
 
 // noObject says why there is no object.

@@ -69,6 +69,10 @@ func (q *TracedReject) why() string {
 
 func (w *traceText) record(t *Trace) {
 	o, r := t.Object, t.line.Record
+	if t.Record == nil {
+		w.head("bronze", fmt.Sprintf("no more: its record was retired, as those below offset %d are (retain: bronze), and cannot be replayed", o.End))
+		return
+	}
 	w.head("bronze", o.Key)
 	pairs := [][2]string{
 		{"object", fmt.Sprintf("%d bytes of %s, positions %d to %d: %s, offsets %d to %d", o.Bytes, o.Codec, o.Start, o.End, count(o.Records, "record"), o.First, o.Last)},

@@ -101,6 +101,13 @@ func TestRetainBronze(t *testing.T) {
 		}
 		l.verify()
 
+		l.trace(0, set, "is in quarantine")
+		if l.clean() == 0 {
+			t.Error("no object was deleted")
+		}
+		l.trace(1, 5, "no more: its record was retired, as those below offset 29 are (retain: bronze), and cannot be replayed")
+		l.trace(1, 5, "is in silver and gold")
+
 		// 29 readings of each partition have gone from bronze.
 		l.locate("Oulu")
 		plan := l.plan(backfill.Scope{ReferenceChanges: true})
@@ -126,6 +133,25 @@ func TestRetainBronze(t *testing.T) {
 		}
 		l.verify()
 	})
+}
+
+// clean deletes the objects of which all was let go, after the grace period, and
+// says how many.
+func (l *lake) clean() (objects int) {
+	l.t.Helper()
+	time.Sleep(bronze.DefaultGrace + time.Second)
+	m := bronze.NewMerger(bronze.MergerConfig{Pipeline: "p", Store: l.Parts.Area.Store, Log: l.Parts.Log})
+	plan, err := m.Plan(l.t.Context(), nil, time.Now())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, left := range plan.Leftovers {
+		if err := m.Clean(l.t.Context(), left); err != nil {
+			l.t.Fatal(err)
+		}
+		objects += len(left.Keys)
+	}
+	return objects
 }
 
 // rows are the cities of silver's rows, by id.

@@ -268,6 +268,19 @@ func (l *lake) verify() audit.Verdict {
 	return v
 }
 
+// trace follows a record, and wants its text to say something.
+func (l *lake) trace(partition int32, offset int64, says string) {
+	l.t.Helper()
+	tr, err := audit.Tracer{Area: l.Parts.Area, Duck: l.duck}.Trace(l.t.Context(), l.Pipeline, partition, offset)
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	if text := tr.Text(false); !strings.Contains(text, says) {
+		l.t.Errorf("the trace of %d:%d does not say %q:\n%s", partition, offset, says, text)
+	}
+}
+
 // plan says what a backfill would replay.
 func (l *lake) plan(scope backfill.Scope) backfill.Plan {
 	l.t.Helper()

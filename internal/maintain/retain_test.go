@@ -30,6 +30,7 @@ func TestRetention(t *testing.T) {
 		const step, steps = 16 * time.Hour, 48
 		var before map[time.Time]string
 		var floor time.Time
+		cleaned := 0 // objects of bronze
 		for i := range steps {
 			time.Sleep(step)
 			what := l.happen(rng, i)
@@ -42,12 +43,15 @@ func TestRetention(t *testing.T) {
 			}
 			l.drain()
 			l.expire()
+			cleaned += l.clean()
 			if i%6 == 5 {
 				l.verify()
 			}
 			before, floor = l.windows(), l.floor()
 		}
-		l.verify()
+		if l.verify(); cleaned == 0 {
+			t.Error("nothing went from bronze")
+		}
 		l.checkOld()
 	})
 }
@@ -160,6 +164,12 @@ func TestRetainWaits(t *testing.T) {
 		if s := l.verify().Receipt.String(); !strings.HasPrefix(s, "bronze 2 = silver 0 + quarantine 0 + retired 2 ✓") {
 			t.Errorf("the receipt is %s", s)
 		}
+		l.trace(1, 0, "is in bronze alone: its row was retired, as those of before 2000-01-02 00:00:00 UTC are (retain: silver)")
+		l.send("a", time.Now().Add(-keepSilver-time.Hour))
+		l.drain()
+		l.trace(1, 1, "is in silver and gold")
+		l.trace(1, 1, "stays as it was, and later events do not count in it")
+		l.verify()
 	})
 }
 
