@@ -19,9 +19,6 @@ import (
 // clocks differ by less than this.
 const FileAge = 36 * time.Hour
 
-// listPage is how many objects are listed at once: what one S3 request gives.
-const listPage = 1000
-
 // fenceProperty of a table says when it was last looked through for orphans.
 const fenceProperty = "smelt.cleaned"
 
@@ -30,18 +27,29 @@ const fenceProperty = "smelt.cleaned"
 // of whichever branch or tag, nor as metadata. There are none when the table's
 // property gc.enabled is false, or when another engine has put the table
 // elsewhere than Create does: there may be more in such a folder.
-func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) ([]smelt.Object, error) {
-	folder := strings.ReplaceAll(name, ".", "/") + "/"
-	old, err := l.listOld(ctx, folder, before)
-	if err != nil || len(old) == 0 {
-		return nil, err
-	}
+func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) (orphans []smelt.Object, err error) {
 	t, err := l.Load(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if t.ice.Properties()[ice.GCEnabledKey] == "false" || l.Key(t.Location())+"/" != folder {
+	folder := l.Key(t.Location())
+	if t.ice.Properties()[ice.GCEnabledKey] == "false" || folder != homeOf(name) && !strings.HasPrefix(folder, homeOf(name)+"-") {
 		return nil, nil
+	}
+	var old []smelt.Object
+	err = l.walk(ctx, folder, func(page []smelt.Object) error {
+		for _, o := range page {
+			if o.Modified.Before(before) {
+				old = append(old, o)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	if t, err = l.Load(ctx, name); err != nil {
+		return nil, err
 	}
 	return t.unreachedOf(ctx, old)
 }
@@ -87,25 +95,6 @@ func (t Fenced) RemoveOrphans(ctx context.Context, found []smelt.Object) ([]smel
 		keys[i] = o.Key
 	}
 	return orphans, t.lake.remove(ctx, keys)
-}
-
-// listOld lists the objects of a folder that were put before a time.
-func (l *Lake) listOld(ctx context.Context, folder string, before time.Time) (old []smelt.Object, err error) {
-	for after := ""; ; {
-		page, err := l.store.List(ctx, folder, after, listPage)
-		if err != nil {
-			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("list %s: %w", folder, err))
-		}
-		for _, o := range page {
-			if o.Modified.Before(before) {
-				old = append(old, o)
-			}
-		}
-		if len(page) < listPage {
-			return old, nil
-		}
-		after = page[len(page)-1].Key
-	}
 }
 
 // unreachedOf returns those of some objects that the table does not have.

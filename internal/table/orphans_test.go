@@ -73,6 +73,8 @@ func TestOrphans(t *testing.T) {
 		if err := tbl.SetRef(t.Context(), "branch", head(t, tbl), true); err != nil {
 			t.Fatal(err)
 		}
+		// A new table of the name is elsewhere while an old one is being dropped.
+		putObject(t, l, "silver/a-1f3a9c2e/data/lost.parquet")
 		// Main goes on without either.
 		if tbl, err = load(t, l, "silver.a").Rollback(t.Context(), tbl.Ancestors()[2].ID, nil, ""); err != nil {
 			t.Fatal(err)
@@ -96,7 +98,7 @@ func TestOrphans(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("gone: %q, want %q", got, want)
 		}
-		for _, key := range []string{"silver/ab/data/lost.parquet", "silver/a.parquet", "quarantine/a/data/lost.parquet", "silver/a/data/young.parquet"} {
+		for _, key := range []string{"silver/ab/data/lost.parquet", "silver/a.parquet", "silver/a-1f3a9c2e/data/lost.parquet", "quarantine/a/data/lost.parquet", "silver/a/data/young.parquet"} {
 			if _, err := l.store.Stat(t.Context(), key); err != nil {
 				t.Errorf("%s: %v", key, err)
 			}
@@ -122,9 +124,6 @@ func TestOrphansHeedsDisabledCollection(t *testing.T) {
 		time.Sleep(orphanAge + time.Hour)
 		if gone := sweep(t, l, "silver.a"); len(gone) > 0 {
 			t.Errorf("gone: %q", gone)
-		}
-		if _, err := l.Orphans(t.Context(), "silver.none", time.Now()); err != nil {
-			t.Errorf("a table and a folder that are not there: %v", err)
 		}
 		putObject(t, l, "silver/none/data/lost.parquet")
 		if _, err := l.Orphans(t.Context(), "silver.none", time.Now().Add(time.Hour)); !errors.Is(err, smelt.ErrNotFound) {
