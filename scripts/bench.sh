@@ -2,6 +2,8 @@
 # Measures smelt on a stack of its own.
 #   scripts/bench.sh drain [N]   N readings (2,000,000) wait in Kafka, in 4 partitions, until they are in gold
 #   scripts/bench.sh backfill [N]   N readings (1,000,000) of history are corrected under a stream of 1,000 a second
+#   scripts/bench.sh commits [N]    N commits (5,000) to one table, with maintenance as it comes in a stream
+#   scripts/bench.sh amplification  how often compaction writes rows again: a day of an event a second, and a drain
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$root/scripts/demo.sh"
@@ -56,8 +58,28 @@ backfill() {
 	"$root/bin/smelt" verify
 }
 
+commits() {
+	local n=${1:-5000}
+	case $n in '' | *[!0-9]*) usage ;; esac
+	echo "-- are commits as quick at the end as at the beginning?"
+	stack
+	"$root/bin/smelt" bench commits "$n"
+}
+
+amplification() {
+	echo "-- a day of an event a second, in files of two rows"
+	stack
+	"$root/bin/smelt" bench amplification 86400
+	leave_lake
+	echo "-- a drain: files of 30,000 rows"
+	stack
+	"$root/bin/smelt" bench amplification 3000000 --each 30000 --every 4
+}
+
 build
 case ${1:-} in
+commits) commits "${2:-}" ;;
+amplification) amplification ;;
 drain) drain "${2:-}" ;;
 backfill) backfill "${2:-}" ;;
 *) usage ;;

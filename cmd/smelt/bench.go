@@ -25,6 +25,9 @@ type benchCmd struct {
 	Drain benchDrainCmd `cmd:"" help:"Take what waits in Kafka to gold, and measure."`
 
 	Backfill benchBackfillCmd `cmd:"" help:"Correct history under a live stream, and measure."`
+
+	Commits       benchCommitsCmd       `cmd:"" help:"Commit again and again, with maintenance between, and measure."`
+	Amplification benchAmplificationCmd `cmd:"" help:"Count how often compaction writes rows again."`
 }
 
 // benchFillCmd sends readings that are spread over some time up to now.

@@ -1,6 +1,7 @@
 package maintain_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -163,6 +164,63 @@ func TestCompactLoses(t *testing.T) {
 				t.Errorf("objects %v, were %v", got, objects)
 			}
 		})
+	}
+}
+
+// Another engine heeds no lock: a merge is committed as soon as there is a moment
+// without a commit of theirs, and given up when there is none.
+func TestCompactBesideAnotherEngine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		commits int // that come first
+		want    string
+	}{{3, ""}, {100, "others commit all the time"}} {
+		r := run(t)
+		r.stream(5)
+		jobs := r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested)
+		e, left := &engine{r, readingsSilver}, c.commits
+		r.swap.before = func() {
+			if left--; left >= 0 {
+				e.commit(func(_ *ice.Table, tx *ice.Transaction) error { return tx.AddFiles(t.Context(), nil, nil, true) })
+			}
+		}
+		done := r.do(jobs)
+		if len(done) != 1 || done[0].Lost != c.want {
+			t.Errorf("%d commits: did %+v", c.commits, done)
+		}
+		data := 0
+		for _, key := range r.objects() {
+			if strings.HasPrefix(key, "silver/readings/data/") {
+				data++
+			}
+		}
+		if want := len(r.files(readingsSilver)); c.want != "" && data != want {
+			t.Errorf("%d files of data, want %d: what was written in vain is left", data, want)
+		}
+	}
+}
+
+// A merge whose outcome is unknown may be in the table: nothing is deleted.
+func TestCompactWithoutReply(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	r.stream(5)
+	before := r.rows(readingsSilver)
+	task := maintain.Compaction(r.config, readingsSilver, readingsSilver)
+	jobs := r.plan(task, rested)
+	r.swap.after = errors.New("connection reset")
+	if done, err := jobs[0].Run(t.Context()); !errors.Is(err, r.swap.after) {
+		t.Fatalf("did %+v, %v", done, err)
+	}
+	r.swap.after = nil
+	if n := len(r.files(readingsSilver)); n != 1 {
+		t.Errorf("%d files", n)
+	}
+	if got := r.rows(readingsSilver); !slices.Equal(got, before) {
+		t.Errorf("rows differ: %q, were %q", got, before)
+	}
+	if again := r.plan(task, rested); len(again) > 0 {
+		t.Errorf("to do: %s", whats(again))
 	}
 }
 

@@ -1,6 +1,7 @@
 package maintain_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,6 +33,7 @@ type running struct {
 	line    *line.Line
 	config  maintain.Config
 	catalog *table.MemoryCatalog
+	swap    *swap
 	session *duck.Session
 	sent    int
 }
@@ -66,8 +68,9 @@ gold:
 	}
 	closing(t, lake.Close)
 	area, catalog := &lake.Parts.Area, table.NewMemoryCatalog()
-	area.Lake = table.Open(area.Store, catalog, "s3://test")
-	r := &running{t: t, lake: lake, catalog: catalog, config: maintain.Config{Pipeline: p, Area: lake.Parts.Area, Duck: db, Locker: lake.Parts.Locker, Log: log}}
+	disturbed := &swap{Catalog: catalog}
+	area.Lake = table.Open(area.Store, disturbed, "s3://test")
+	r := &running{t: t, lake: lake, catalog: catalog, swap: disturbed, config: maintain.Config{Pipeline: p, Area: lake.Parts.Area, Duck: db, Locker: lake.Parts.Locker, Log: log}}
 	if r.line, err = line.Open(t.Context(), p, lake.Parts); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +80,20 @@ gold:
 	}
 	closing(t, r.session.Close)
 	return r
+}
+
+// swap is a catalog around whose swaps something may happen.
+type swap struct {
+	table.Catalog
+	before func()
+	after  error // in place of the reply
+}
+
+func (s *swap) Swap(ctx context.Context, name, old, location string) error {
+	if s.before != nil {
+		s.before()
+	}
+	return cmp.Or(s.Catalog.Swap(ctx, name, old, location), s.after)
 }
 
 func closing(t *testing.T, close func() error) {

@@ -87,24 +87,16 @@ func paths(manifests []iceberg.ManifestFile) []string {
 // every file was found: where files are only ever added, the newest snapshot
 // has them all.
 func (t *Table) unreached(ctx context.Context, manifests, kept []iceberg.ManifestFile) ([]string, error) {
-	entries, err := t.entries(ctx, manifests, true)
-	if err != nil {
-		return nil, err
-	}
 	files := map[string]bool{}
-	for _, e := range entries {
-		files[e.DataFile().FilePath()] = true
+	if err := t.eachFile(ctx, manifests, func(f iceberg.DataFile) { files[f.FilePath()] = true }); err != nil {
+		return nil, err
 	}
 	for some := range slices.Chunk(kept, readers) {
 		if len(files) == 0 {
 			break
 		}
-		entries, err := t.entries(ctx, some, true)
-		if err != nil {
+		if err := t.eachFile(ctx, some, func(f iceberg.DataFile) { delete(files, f.FilePath()) }); err != nil {
 			return nil, err
-		}
-		for _, e := range entries {
-			delete(files, e.DataFile().FilePath())
 		}
 	}
 	return slices.Sorted(maps.Keys(files)), nil
