@@ -31,18 +31,19 @@ func (c *benchCommitsCmd) Run(ctx context.Context, s *settings, io *streams) err
 	defer done()
 	fmt.Fprintf(b.out, "%d commits of a file of 2 rows each to %s, the %s of a stream with one every %s; maintenance comes when it would then\n",
 		c.Commits, b.table, time.Duration(c.Commits)*benchPace, benchPace)
-	took := make([]time.Duration, 0, c.Commits)
+	took, used := make([]time.Duration, 0, c.Commits), make([]time.Duration, 0, c.Commits)
 	began, cpu := time.Now(), cpuTime()
 	for i := range c.Commits {
 		staged, err := b.stage(ctx, 1, 2)
 		if err != nil {
 			return err
 		}
+		before := cpuTime()
 		t, err := b.commit(ctx, staged)
 		if err != nil {
 			return err
 		}
-		took = append(took, t)
+		took, used = append(took, t), append(used, cpuTime()-before)
 		if i+1 == benchEdge {
 			// As many commits as there are in the ten minutes by default.
 			b.config.Policy.Grace = time.Since(began) / benchEdge * time.Duration(table.KeepGrace/benchPace)
@@ -58,13 +59,15 @@ func (c *benchCommitsCmd) Run(ctx context.Context, s *settings, io *streams) err
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(b.out, "%6d     median of the last %d %s; %d files, %d snapshots, %d manifests of %d KiB, metadata %d KiB\n", i+1, benchEdge,
-				median(took[len(took)-benchEdge:]), h.DataFiles, h.Snapshots, h.Manifests, h.ManifestBytes>>10, h.MetadataBytes>>10)
+			fmt.Fprintf(b.out, "%6d     median of the last %d %s, %s of CPU; %d files, %d snapshots, %d manifests of %d KiB, metadata %d KiB\n", i+1, benchEdge,
+				median(took[len(took)-benchEdge:]), median(used[len(used)-benchEdge:]), h.DataFiles, h.Snapshots, h.Manifests, h.ManifestBytes>>10, h.MetadataBytes>>10)
 		}
 	}
 	first, last := median(took[:benchEdge]), median(took[c.Commits-benchEdge:])
+	firstCPU, lastCPU := median(used[:benchEdge]), median(used[c.Commits-benchEdge:])
 	fmt.Fprintf(b.out, "commits    first %d %s, last %d %s: %.2f times; p99 %s, slowest %s\n",
 		benchEdge, first, benchEdge, last, float64(last)/float64(first), quantile(took, 0.99), quantile(took, 1))
+	fmt.Fprintf(b.out, "CPU        first %d %s, last %d %s: %.2f times\n", benchEdge, firstCPU, benchEdge, lastCPU, float64(lastCPU)/float64(firstCPU))
 	fmt.Fprintf(b.out, "all        %.0f s, %.1f ms of CPU a commit with writing its file and maintenance\n",
 		time.Since(began).Seconds(), micros(cpuTime()-cpu, int64(c.Commits))/1000)
 	b.upkeep()
