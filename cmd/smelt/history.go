@@ -178,7 +178,9 @@ func snapshotEntry(tableName string, s table.Snapshot) (entry, error) {
 		e.Added, e.Removed = cmp.Or(e.Added, new(int64)), cmp.Or(e.Removed, new(int64))
 	}
 	layer, _, _ := strings.Cut(tableName, ".")
-	switch {
+	switch kind := s.Summary[ledger.Maintenance]; {
+	case kind != "":
+		e.By = "maintenance, " + kind
 	case !ledger.Has(s):
 		if engine := s.Summary["engine-name"]; engine != "" {
 			e.By = engine

@@ -24,6 +24,9 @@ const (
 	BackfillScope = "smelt.backfill-scope" // as the flags of the command
 )
 
+// Maintenance is what the snapshot of maintenance says of itself: its kind.
+const Maintenance = "smelt.maintenance"
+
 // Silver is the ledger of a silver table. The counts are of all records up to
 // the position.
 type Silver struct {

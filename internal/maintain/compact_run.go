@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/ledger"
 	"smelt/internal/staging"
 	"smelt/internal/table"
 )
@@ -101,10 +102,12 @@ func (c *compactor) commit(ctx context.Context, m merge, staged []staging.Staged
 	return "others commit all the time", c.Area.Discard(ctx, staged)
 }
 
-// summary notes when rows last came into the partition, if that is known.
+// summary says what the snapshot is, and notes when rows last came into the
+// partition, if that is known.
 func summary(m merge) map[string]string {
-	if m.appended.IsZero() {
-		return nil
+	s := map[string]string{ledger.Maintenance: KindCompact}
+	if !m.appended.IsZero() {
+		s[appendedProperty] = m.appended.Format(time.RFC3339)
 	}
-	return map[string]string{appendedProperty: m.appended.Format(time.RFC3339)}
+	return s
 }

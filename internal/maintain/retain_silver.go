@@ -94,6 +94,7 @@ func (r silverRetention) run(ctx context.Context) (Done, error) {
 	if err := ledger.Write(&change, after); err != nil {
 		return Done{}, err
 	}
+	change.Summary[ledger.Maintenance] = KindRetain
 	_, err = out.silver.Commit(ctx, change)
 	if errors.Is(err, table.ErrConflict) {
 		return Done{Lost: "another commit came first"}, nil

@@ -108,7 +108,7 @@ func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Trans
 	if err != nil {
 		return nil, err
 	}
-	tx, err := t.begin(files, &committer{t.lake, t.name, tags, oldest(c, time.Now()), t.ice.Metadata().LastSequenceNumber()})
+	tx, err := t.begin(files, t.guarded(oldest(c, time.Now()), tags))
 	if err != nil {
 		return nil, err
 	}
@@ -219,6 +219,12 @@ type committer struct {
 	// prepared; 0: of no matter. Main may be at the same snapshot again, after others
 	// that were rolled back.
 	after int64
+}
+
+// guarded is what a snapshot is committed through that has files made at a time and
+// later.
+func (t *Table) guarded(made time.Time, tags []tag) *committer {
+	return &committer{t.lake, t.name, tags, made, t.ice.Metadata().LastSequenceNumber()}
 }
 
 func (l *Lake) committer(name string) ice.CatalogIO { return &committer{lake: l, name: name} }

@@ -62,7 +62,7 @@ func (t *Table) stageManifests(ctx context.Context, files *storeIO) (tx *ice.Tra
 	if err != nil {
 		return nil, false, err
 	}
-	if tx, err = t.begin(files, t.lake.committer(t.name)); err != nil {
+	if tx, err = t.begin(files, t.guarded(time.Now().Round(0), nil)); err != nil {
 		return nil, false, err
 	}
 	done, err := tx.RewriteManifests(ctx, ice.WithRewriteManifestClusterBy(func(f iceberg.DataFile) any { return place[f.FilePath()] }))
