@@ -38,6 +38,7 @@ type commands struct {
 	Tag      tagCmd      `cmd:"" help:"Give a snapshot of a table a name, by which it is kept."`
 	Rollback rollbackCmd `cmd:"" help:"Move a table back to a snapshot, a tag or a time; silver reads again what was rolled back."`
 	Maintain maintainCmd `cmd:"" name:"maintain" help:"Compact files, merge objects, drop old snapshots and orphans now, as smelt run does by itself."`
+	Drop     dropCmd     `cmd:"" help:"Delete a gold table, or all that a pipeline has made; what is kept in bronze is read anew."`
 	Check    checkCmd    `cmd:"" help:"Check the pipelines, offline."`
 	Test     testCmd     `cmd:"" help:"Run the pipelines' test.txtar."`
 	Connect  connectCmd  `cmd:"" help:"Print a configuration with which another engine reads this lake."`

@@ -93,6 +93,12 @@ func (c statusCmd) show(ctx context.Context, probe audit.Probe, pipelines []*sme
 			return err
 		}
 	}
+	if !c.JSON && len(c.Pipeline) == 0 && probe.Lake != nil {
+		text, err := unownedText(ctx, probe.Lake, pipelines)
+		if errs = append(errs, err); text != "" {
+			texts = append(texts, text)
+		}
+	}
 	text := strings.Join(texts, "\n")
 	if c.Watch && !c.JSON && isTerminal(io.Out) {
 		text = redraw(text)
