@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 
@@ -92,6 +93,27 @@ func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes 
 		if total += refs[i].Size; total > maxBytes && i > 0 {
 			return refs[:i], nil
 		}
+	}
+	return refs, nil
+}
+
+// Cover returns the objects to read of a whole chain, as a listing from its
+// beginning shows it. It does not check that the chain has no break: what is after
+// one is among them.
+func (r *Reader) Cover(ctx context.Context, partition int32) (refs []Ref, err error) {
+	var listed []Ref
+	if err := r.each(ctx, partition, 0, math.MaxInt64, func(ref Ref) { listed = append(listed, ref) }); err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(listed); {
+		refs = append(refs, cover(listed[i:], listed[i].Start)...)
+		last := refs[len(refs)-1]
+		for i < len(listed) && (listed[i].Start <= last.Start || listed[i].Start < last.next) {
+			i++
+		}
+	}
+	for i := range refs {
+		refs[i].more = i < len(refs)-1
 	}
 	return refs, nil
 }

@@ -2,7 +2,9 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,41 +14,46 @@ import (
 	"smelt/silver"
 )
 
-// chain is what the shell knows of a pipeline's bronze: a listing that grows.
-// The view reads the objects that a variable of DuckDB lists, never a glob.
-type chain struct {
-	last    map[int32]string       // by partition: the key of the last object listed
-	shown   map[int32]smelt.Object // by partition: the last object that the view reads
-	objects int
+// fullListing is after how long chains are listed from their beginning again: by
+// then objects may have been merged. Those that were listed stay for much longer.
+const fullListing = 10 * time.Minute
+
+// relists is how often chains are listed anew at once, since an object has gone.
+const relists = 3
+
+// chains is what the shell knows of a pipeline's bronze. The view reads the files
+// that a variable of DuckDB lists, never a glob: merged objects and what they were
+// merged from are there side by side for a while.
+type chains struct {
+	refs    map[int32][]bronze.Ref // by partition: what is to be read
+	full    time.Time              // when all was listed last
+	shown   []part                 // what the view reads, each partition's in order
+	held    []held                 // and where
 	defined bool
 }
-
-// listPage is how many objects a request lists: the most that S3 gives.
-const listPage = 1000
 
 // refreshBronze lists the objects that are new, and makes the view at first.
 func (s *Shell) refreshBronze(ctx context.Context, p *smelt.Pipeline) error {
 	c := s.chains[p.Name]
 	if c == nil {
-		c = &chain{last: map[int32]string{}, shown: map[int32]smelt.Object{}}
+		c = &chains{refs: map[int32][]bronze.Ref{}}
 		s.chains[p.Name] = c
 	}
-	partitions, err := bronze.NewReader(s.cfg.Store, p.Name).Partitions(ctx)
-	if err != nil {
-		return err
-	}
-	for _, partition := range partitions {
-		for more := true; more; {
-			if more, err = s.extend(ctx, p, c, partition); err != nil {
-				return err
-			}
+	for try := 0; ; try++ {
+		err := s.listBronze(ctx, p, c)
+		if err == nil {
+			break
 		}
+		if !errors.Is(err, smelt.ErrNotFound) || try == relists {
+			return err
+		}
+		c.full = time.Time{}
 	}
 	switch {
-	case c.objects > 0 && !c.defined:
+	case len(c.held) > 0 && !c.defined:
 		c.defined = true
 		return s.define(ctx, "bronze."+p.Name, s.bronzeAlias(p), bronzeBody(p, s.cfg.RecordMax))
-	case c.objects == 0:
+	case len(c.held) == 0:
 		return s.define(ctx, "bronze."+p.Name, s.bronzeAlias(p), empty(bronzeColumns(p)))
 	}
 	return nil
@@ -59,73 +66,115 @@ func (s *Shell) bronzeAlias(p *smelt.Pipeline) string {
 	return ""
 }
 
-// extend lists a page of a partition's new objects. more says that there may be
-// another one.
-func (s *Shell) extend(ctx context.Context, p *smelt.Pipeline, c *chain, partition int32) (more bool, err error) {
-	prefix := bronze.PartitionPrefix(p.Name, partition)
-	objects, err := s.cfg.Store.List(ctx, prefix, c.last[partition], listPage)
-	if err != nil {
-		return false, smelt.Mark(smelt.ErrStore, fmt.Errorf("list %s: %w", prefix, err))
-	}
-	if len(objects) == 0 {
-		return false, nil
-	}
-	if err := checkNames(objects); err != nil {
-		return false, err
-	}
-	listed := objects
-	if s.past != nil {
-		if objects, err = s.writtenBy(ctx, listed, until(s.past.bronze[p.Name])); err != nil {
-			return false, err
-		}
-	}
-	if len(objects) > 0 {
-		if err := s.read(ctx, p, objects); err != nil {
-			return false, err
-		}
-		c.objects += len(objects)
-		c.shown[partition] = objects[len(objects)-1]
-	}
-	c.last[partition] = listed[len(listed)-1].Key
-	return len(listed) == listPage, nil
-}
-
-// read has the view read objects beside those that it reads already.
-func (s *Shell) read(ctx context.Context, p *smelt.Pipeline, objects []smelt.Object) error {
-	paths, err := s.local.paths(ctx, objects, s.cfg.Tables.Path)
+// listBronze has the view read what the chains hold now.
+func (s *Shell) listBronze(ctx context.Context, p *smelt.Pipeline, c *chains) error {
+	reader := bronze.NewReader(s.cfg.Store, p.Name)
+	partitions, err := reader.Partitions(ctx)
 	if err != nil {
 		return err
 	}
-	v := variable(p)
-	return s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = list_concat(getvariable('%s'), %s)", v, v, duck.List(paths)))
-}
-
-// writtenBy picks the objects that were in the lake by a time. Where a store tells
-// the time of an object to the second only, the object's metadata decides.
-func (s *Shell) writtenBy(ctx context.Context, listed []smelt.Object, by time.Time) (objects []smelt.Object, err error) {
-	for _, o := range listed {
-		written := o.Modified
-		if o.Modified.Nanosecond() == 0 && o.Modified.Equal(by.Truncate(time.Second)) {
-			m, err := s.stat(ctx, o)
-			if err != nil {
-				return nil, err
+	now := time.Now()
+	full := now.Sub(c.full) >= fullListing
+	var shown []part
+	for _, id := range partitions {
+		refs, known := c.refs[id], false
+		if !full {
+			if refs, known, err = beyond(ctx, reader, id, refs); err != nil {
+				return err
 			}
-			written = m.Written
 		}
-		if !written.After(by) {
-			objects = append(objects, o)
+		if !known {
+			if refs, err = reader.Cover(ctx, id); err != nil {
+				return err
+			}
 		}
+		c.refs[id] = refs
+		parts, err := s.parts(ctx, p, reader, id, refs)
+		if err != nil {
+			return err
+		}
+		shown = append(shown, parts...)
 	}
-	return objects, nil
+	if full {
+		c.full = now
+	}
+	return s.hold(ctx, p, c, shown)
 }
 
-// stat reads an object's metadata.
-func (s *Shell) stat(ctx context.Context, o smelt.Object) (bronze.Meta, error) {
-	name, err := bronze.ParseName(o.Key)
-	if err != nil {
-		return bronze.Meta{}, smelt.Mark(smelt.ErrStore, err)
+// beyond adds to the objects of a chain those that have come since. known is false
+// when the last one was merged meanwhile, or there is none.
+func beyond(ctx context.Context, reader *bronze.Reader, partition int32, refs []bronze.Ref) (all []bronze.Ref, known bool, err error) {
+	if len(refs) == 0 {
+		return nil, false, nil
 	}
-	return bronze.NewReader(s.cfg.Store, name.Pipeline).Stat(ctx, bronze.Ref{Name: name, Key: o.Key, Size: o.Size})
+	for more := true; more; {
+		last := refs[len(refs)-1]
+		next, err := reader.After(ctx, partition, last.From, everything)
+		if errors.Is(err, bronze.ErrBreak) || err == nil && (len(next) == 0 || next[0].Key != last.Key) {
+			return nil, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		refs = append(refs, next[1:]...)
+		more = len(next) > 1 && next[len(next)-1].Followed()
+	}
+	return refs, true, nil
+}
+
+// everything in bytes is more than there is.
+const everything = 1 << 62
+
+// parts are what is shown of objects: all, or what was in the lake at a time.
+func (s *Shell) parts(ctx context.Context, p *smelt.Pipeline, reader *bronze.Reader, partition int32, refs []bronze.Ref) ([]part, error) {
+	if s.past != nil {
+		return s.pastParts(ctx, p, reader, partition, refs)
+	}
+	parts := make([]part, len(refs))
+	for i, ref := range refs {
+		parts[i] = part{Ref: ref}
+	}
+	return parts, nil
+}
+
+// hold has the view read parts of objects: what it reads already stays where it is.
+func (s *Shell) hold(ctx context.Context, p *smelt.Pipeline, c *chains, shown []part) error {
+	wanted := map[partKey]bool{}
+	for _, o := range shown {
+		wanted[o.key()] = true
+	}
+	before := len(c.held)
+	c.held = slices.DeleteFunc(c.held, func(h held) bool {
+		drop := slices.ContainsFunc(h.parts, func(o part) bool { return !wanted[o.key()] })
+		if drop {
+			s.local.drop(h)
+		}
+		return drop
+	})
+	changed := len(c.held) < before
+	for _, h := range c.held {
+		for _, o := range h.parts {
+			delete(wanted, o.key())
+		}
+	}
+	missing := slices.DeleteFunc(slices.Clone(shown), func(o part) bool { return !wanted[o.key()] })
+	added, err := s.local.fetch(ctx, bronze.NewReader(s.cfg.Store, p.Name), missing, s.cfg.Tables.Path)
+	if err != nil {
+		for _, h := range added {
+			s.local.drop(h)
+		}
+		return err
+	}
+	c.shown = shown
+	if len(added) == 0 && !changed {
+		return nil
+	}
+	c.held = append(c.held, added...)
+	paths := make([]string, len(c.held))
+	for i, h := range c.held {
+		paths[i] = h.path
+	}
+	return s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = %s", variable(p), duck.List(paths)))
 }
 
 // variable is the variable that lists a pipeline's objects.

@@ -1,12 +1,14 @@
 package shell
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -25,7 +27,7 @@ const (
 	copies       = 16        // objects fetched at once
 )
 
-// segments are the local copies of small objects.
+// segments are the local copies of small objects, and of parts of objects.
 type segments struct {
 	store smelt.Store
 	dir   string
@@ -33,65 +35,155 @@ type segments struct {
 	files int
 }
 
-// paths gives the files that hold what objects hold: local ones for small
-// objects, and what remote says for the others.
-func (s *segments) paths(ctx context.Context, objects []smelt.Object, remote func(key string) string) (paths []string, err error) {
-	var batch []smelt.Object
+// part is an object of bronze, or of one that was merged the records that there
+// were at a time.
+type part struct {
+	bronze.Ref
+	upto  int64     // the offset before which they end; 0: there is no bound
+	until time.Time // or the broker's time of the last ones
+}
+
+// partKey tells parts from each other.
+type partKey struct {
+	key        string
+	from, upto int64
+	until      time.Time
+}
+
+func (p part) key() partKey { return partKey{p.Key, p.From, p.upto, p.until} }
+
+// whole says whether all lines of the object are shown.
+func (p part) whole() bool { return !p.Partial() && p.upto == 0 && p.until.IsZero() }
+
+// held is a file that the view reads.
+type held struct {
+	path   string
+	parts  []part
+	bytes  int64 // of a local file
+	beyond int64 // lines of a part that come after those shown
+}
+
+// fetch gives the files that hold parts of objects: local ones for small objects
+// and for those that are not shown whole, and what remote says for the others. After
+// an error it gives those that it has made.
+func (s *segments) fetch(ctx context.Context, reader *bronze.Reader, parts []part, remote func(key string) string) (files []held, err error) {
+	var batch []part
 	var size int64
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
 		}
-		path, err := s.join(ctx, batch)
-		paths, batch, size = append(paths, path), nil, 0
-		return err
-	}
-	for _, o := range objects {
-		if o.Size > smallObject || s.bytes+o.Size > segmentsMax {
-			paths = append(paths, remote(o.Key))
-			continue
+		file, err := s.join(ctx, batch)
+		if err != nil {
+			return err
 		}
-		if size+o.Size > segmentBytes || len(batch) > 0 && ending(batch[0].Key) != ending(o.Key) {
+		files, batch, size = append(files, file), nil, 0
+		return nil
+	}
+	for _, o := range parts {
+		switch {
+		case !o.whole():
+			file, err := s.cut(ctx, reader, o)
+			if err != nil {
+				return files, err
+			}
+			files = append(files, file)
+			continue
+		case o.Size > smallObject || s.bytes+size+o.Size > segmentsMax:
+			files = append(files, held{path: remote(o.Key), parts: []part{o}})
+			continue
+		case size+o.Size > segmentBytes || len(batch) > 0 && ending(batch[0].Key) != ending(o.Key):
 			if err := flush(); err != nil {
-				return nil, err
+				return files, err
 			}
 		}
 		batch = append(batch, o)
 		size += o.Size
-		s.bytes += o.Size
 	}
-	return paths, flush()
+	err = flush()
+	return files, err
+}
+
+// drop gives up a file.
+func (s *segments) drop(h held) {
+	if h.bytes > 0 {
+		s.bytes -= h.bytes
+		os.Remove(h.path) // and else it goes with the folder
+	}
 }
 
 // ending is the part of a key that tells DuckDB the codec.
 func ending(key string) string { return filepath.Ext(key) }
 
+// create makes the next local file.
+func (s *segments) create(ending string) (*os.File, error) {
+	s.files++
+	return os.OpenFile(filepath.Join(s.dir, fmt.Sprintf("%d.ndjson%s", s.files, ending)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+}
+
 // join copies objects into one new file.
-func (s *segments) join(ctx context.Context, objects []smelt.Object) (string, error) {
-	bodies := make([][]byte, len(objects))
+func (s *segments) join(ctx context.Context, parts []part) (held, error) {
+	bodies := make([][]byte, len(parts))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(copies)
-	for i, o := range objects {
+	for i, o := range parts {
 		g.Go(func() (err error) {
 			bodies[i], err = s.read(ctx, o.Key)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return "", err
+		return held{}, err
 	}
-	s.files++
-	path := filepath.Join(s.dir, fmt.Sprintf("%d.ndjson%s", s.files, ending(objects[0].Key)))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := s.create(ending(parts[0].Key))
 	if err != nil {
-		return "", err
+		return held{}, err
 	}
+	file := held{path: f.Name(), parts: parts}
 	for _, body := range bodies {
+		file.bytes += int64(len(body))
 		if _, err := f.Write(body); err != nil {
-			return "", errors.Join(err, f.Close())
+			return held{}, errors.Join(err, f.Close())
 		}
 	}
-	return path, f.Close()
+	s.bytes += file.bytes
+	return file, f.Close()
+}
+
+// cut copies the lines of a part into a new file.
+func (s *segments) cut(ctx context.Context, reader *bronze.Reader, o part) (held, error) {
+	f, err := s.create(".gz")
+	if err != nil {
+		return held{}, err
+	}
+	file := held{path: f.Name(), parts: []part{o}}
+	zip, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
+	if err != nil {
+		return held{}, errors.Join(err, f.Close())
+	}
+	_, err = reader.Lines(ctx, o.Ref, func(line []byte) error {
+		decoded, err := bronze.Decode(line)
+		if err != nil {
+			return smelt.Mark(smelt.ErrStore, fmt.Errorf("%s: %w", o.Key, err))
+		}
+		if o.upto > 0 && decoded.Record.Offset >= o.upto || !o.until.IsZero() && decoded.Record.Timestamp > o.until.UnixMilli() {
+			file.beyond++
+			return nil
+		}
+		if _, err := zip.Write(line); err != nil {
+			return err
+		}
+		_, err = zip.Write([]byte("\n"))
+		return err
+	})
+	if err = errors.Join(err, zip.Close()); err != nil {
+		return held{}, errors.Join(err, f.Close())
+	}
+	if at, err := f.Seek(0, io.SeekCurrent); err == nil {
+		file.bytes = at
+		s.bytes += at
+	}
+	return file, f.Close()
 }
 
 func (s *segments) read(ctx context.Context, key string) ([]byte, error) {
@@ -105,14 +197,4 @@ func (s *segments) read(ctx context.Context, key string) ([]byte, error) {
 		return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("read %s: %w", key, err))
 	}
 	return bytes, nil
-}
-
-// checkNames refuses what is no object of bronze.
-func checkNames(objects []smelt.Object) error {
-	for _, o := range objects {
-		if _, err := bronze.ParseName(o.Key); err != nil {
-			return smelt.Mark(smelt.ErrStore, err)
-		}
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"time"
 
 	"smelt"
 	"smelt/bronze"
@@ -50,7 +51,7 @@ type Shell struct {
 	defined map[string]string
 	absent  map[string]string // by a view's name: why there is none
 	past    *past             // nil: the newest snapshots are shown
-	chains  map[string]*chain
+	chains  map[string]*chains
 	refs    map[string]int64 // version loaded, by pipeline
 	own     bool             // the user has views of their own, which may read any table
 }
@@ -65,7 +66,7 @@ const mainPipeline = "sensors"
 func Open(ctx context.Context, cfg Config) (*Shell, error) {
 	s := &Shell{
 		cfg: cfg, defined: map[string]string{}, absent: map[string]string{},
-		chains: map[string]*chain{}, refs: map[string]int64{},
+		chains: map[string]*chains{}, refs: map[string]int64{},
 	}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -163,6 +164,9 @@ func (s *Shell) Run(ctx context.Context, statement Statement, asJSON bool) (*duc
 	}
 	trouble := s.relay.trouble()
 	if err != nil {
+		for _, c := range s.chains {
+			c.full = time.Time{} // an object may have been merged and have gone
+		}
 		return nil, s.explain(statement.Text, err, trouble)
 	}
 	if len(statement.tokens) > 0 && statement.tokens[0].is("CREATE") {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"smelt"
-	"smelt/bronze"
 	"smelt/internal/audit"
 	"smelt/internal/duck"
 	"smelt/internal/table"
@@ -107,34 +106,6 @@ func printTable(w io.Writer, name, alias, rows string) {
 		alias = "also " + alias
 	}
 	fmt.Fprintf(w, "  %s\t%s\t%s\n", name, rows, alias)
-}
-
-// records is how many records the ends of a pipeline's chains count, as far as
-// the view reads them.
-func (s *Shell) records(ctx context.Context, p *smelt.Pipeline) (n int64, err error) {
-	if s.past != nil {
-		for _, o := range s.chains[p.Name].shown {
-			m, err := s.stat(ctx, o)
-			if err != nil {
-				return 0, err
-			}
-			n += m.Chain.Count
-		}
-		return n, nil
-	}
-	r := bronze.NewReader(s.cfg.Store, p.Name)
-	partitions, err := r.Partitions(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, id := range partitions {
-		last, err := r.Last(ctx, id)
-		if err != nil {
-			return 0, err
-		}
-		n += last.Chain.Count
-	}
-	return n, nil
 }
 
 // rows says how many rows a table has in the snapshot that is shown.
