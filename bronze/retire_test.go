@@ -2,6 +2,7 @@ package bronze_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -156,4 +157,35 @@ func retire(t *testing.T, m *bronze.Merger, below map[int32]int64, keep []int64)
 		}
 	}
 	return nil
+}
+
+// TestDuckDBReadsNoLines reads what retirement leaves where it keeps nothing.
+func TestDuckDBReadsNoLines(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, codec := range []bronze.Codec{bronze.Zstd, bronze.Gzip} {
+			lake, tp := store.NewMemory(), newTopic()
+			w := newWriter(t, "a", lake, tp, func(c *bronze.Config) { c.Codec = codec })
+			for range 3 {
+				tp.fill(1, 1)
+				step(t, w)
+			}
+			m := bronze.NewMerger(bronze.MergerConfig{Pipeline: "p", Store: lake, Codec: codec})
+			if err := retire(t, m, positions(t, lake), nil); err != nil {
+				t.Fatal(err)
+			}
+			duck := openLake(t)
+			r := bronze.NewReader(lake, "p")
+			ref := after(t, r, -1, 1)[0]
+			duck.file += filepath.Ext(ref.Key)
+			if _, err := r.Download(t.Context(), ref, duck.file); err != nil {
+				t.Fatal(err)
+			}
+			for _, value := range []string{"JSON", "STRUCT(n BIGINT)"} {
+				var n int
+				if err := duck.db.QueryRow("SELECT count(*) " + duck.from(value)).Scan(&n); err != nil || n != 0 || !ref.Retired {
+					t.Errorf("%s: %d lines, %v", ref.Key, n, err)
+				}
+			}
+		}
+	})
 }
