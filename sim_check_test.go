@@ -122,7 +122,7 @@ func (c *checker) bronze() (ends map[int32]int64, err error) {
 			return nil, err
 		}
 		for _, ref := range refs {
-			if ref.Start != ends[p] {
+			if ref.From != ends[p] {
 				return nil, fmt.Errorf("%s does not begin where the one before it ended, at %d", ref.Key, ends[p])
 			}
 			meta, err := c.reader.Lines(c.ctx, ref, func(line []byte) error {

@@ -130,13 +130,26 @@ func (w *Writer) whoIsAt(ctx context.Context, name Name) (Meta, error) {
 	return m, w.sameTopic(name, &m)
 }
 
+// lastOf reads the metadata of the last object of a chain that there is.
+func (w *Writer) lastOf(ctx context.Context, id int32) (Meta, error) {
+	name, m, found, err := w.reader.end(ctx, id)
+	if err == nil && !found {
+		err = smelt.Mark(smelt.ErrStore, fmt.Errorf("partition %d of %s is empty, although an object was put: %w", id, w.cfg.Pipeline, ErrBreak))
+	}
+	if err != nil {
+		return Meta{}, err
+	}
+	return m, w.sameTopic(name, &m)
+}
+
 // resume is the smelt.Resume that the source gets: it goes on at the end of the
 // partition's chain, or at the log's start (-1) when there is no chain.
 func (w *Writer) resume(ctx context.Context, id int32) (int64, error) {
 	p := w.given(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.restart(Meta{}, w.stock)
+	at := wall()
+	p.restart(Meta{}, at, w.stock)
 	name, last, found, err := w.reader.end(ctx, id)
 	if err != nil {
 		return 0, fmt.Errorf("resume partition %d of %s: %w", id, w.cfg.Pipeline, err)
@@ -147,7 +160,7 @@ func (w *Writer) resume(ctx context.Context, id int32) (int64, error) {
 	if err := w.sameTopic(name, &last); err != nil {
 		return 0, err
 	}
-	p.restart(last, w.stock)
+	p.restart(last, at, w.stock)
 	return last.End, nil
 }
 

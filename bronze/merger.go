@@ -42,7 +42,7 @@ type MergerConfig struct {
 
 	ID    string        // tells this merger from every other that ever was; random when empty
 	Codec Codec         // of merged objects; Zstd when empty
-	Grace time.Duration // DefaultGrace when zero
+	Grace time.Duration // DefaultGrace when zero; not below what a writer relies on
 	Dir   string        // for an object in the making; the system's when empty
 }
 
@@ -72,7 +72,7 @@ type Merger struct {
 func NewMerger(cfg MergerConfig) *Merger {
 	cfg.ID = cmp.Or(cfg.ID, rand.Text())
 	cfg.Codec = cmp.Or(cfg.Codec, Zstd)
-	cfg.Grace = cmp.Or(cfg.Grace, DefaultGrace)
+	cfg.Grace = max(cmp.Or(cfg.Grace, DefaultGrace), trust)
 	return &Merger{cfg: cfg, reader: NewReader(cfg.Store, cfg.Pipeline), written: map[string]time.Time{}}
 }
 

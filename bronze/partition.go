@@ -16,6 +16,10 @@ const (
 	putAttempts = 3
 	// putPause is the time before the second attempt; it doubles with each.
 	putPause = 200 * time.Millisecond
+
+	// trust is how long a writer takes an end of a chain that it knows for the end, or
+	// for one whose successor shows by its name. A merger lets objects be for longer.
+	trust = 5 * time.Minute
 )
 
 // partition is what a writer knows of one partition that it was given.
@@ -23,10 +27,11 @@ type partition struct {
 	id int32
 
 	mu     sync.Mutex
-	next   int64   // the end of the chain, as far as is known: the position of the next object
-	chain  Counts  // of the chain up to there
-	lines  lines   // records from next on that are not in the lake yet
-	sealed *sealed // an object made of lines, the outcome of whose put is not known
+	next   int64     // the end of the chain, as far as is known: the position of the next object
+	known  time.Time // when that was the end, by the wall clock
+	chain  Counts    // of the chain up to there
+	lines  lines     // records from next on that are not in the lake yet
+	sealed *sealed   // an object made of lines, the outcome of whose put is not known
 }
 
 // sealed is an object whose bytes are final. Whatever happens to the put, they
@@ -39,11 +44,15 @@ type sealed struct {
 
 // restart forgets what is buffered, for the chain has it or the source sends it
 // again, and goes on after the chain's last object.
-func (p *partition) restart(last Meta, stock *chunks) {
+func (p *partition) restart(last Meta, at time.Time, stock *chunks) {
 	p.lines.clear(stock)
 	p.sealed = nil
-	p.next, p.chain = last.End, last.Chain
+	p.next, p.chain, p.known = last.End, last.Chain, at
 }
+
+// wall is the time by the wall clock alone: the other one stands still while a
+// machine sleeps.
+func wall() time.Time { return time.Now().Round(0) }
 
 // add buffers those of the records that are new.
 func (p *partition) add(records []smelt.Record, max int, stock *chunks) {
@@ -68,6 +77,11 @@ func (p *partition) bytes() int {
 // goes after them. It returns what this writer's objects hold, and
 // where the chain ends then. After
 // an error the object is kept, and settled first by the next call.
+//
+// A writer that was stopped for long may find the name free although others have
+// written on: what they put was merged and deleted. What it put itself then is
+// covered by a merged object, which holds the same records, so that it does no harm;
+// but it must not go on after it. So it looks where the chain really ends.
 func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress, next int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +91,12 @@ func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress,
 				return done, p.next, err
 			}
 		}
+		began := wall()
 		there, err := p.put(ctx, w)
+		if err == nil && wall().Sub(p.known) >= trust {
+			began = wall()
+			there, err = w.lastOf(ctx, p.id)
+		}
 		if err != nil {
 			return done, p.next, err
 		}
@@ -87,7 +106,7 @@ func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress,
 		} else {
 			w.cfg.Log.Info("another writer was first", "object", p.sealed.name.Key(), "writer", there.Writer, "end", there.End)
 		}
-		p.sealed, p.next, p.chain = nil, there.End, there.Chain
+		p.sealed, p.next, p.chain, p.known = nil, there.End, there.Chain, began
 		if there.End > p.lines.meta.Last {
 			p.lines.clear(w.stock)
 		} else if err := p.lines.dropBelow(there.End, w.stock); err != nil {

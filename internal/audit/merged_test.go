@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -97,6 +98,17 @@ func TestVerifyMergedAndRetired(t *testing.T) {
 	w.has(t, "and more", more)
 	w.retire(t, m)
 	w.has(t, "retired to the last", more)
+
+	// A record that was let go is traced by its row.
+	text := w.trace(t, 0, 1).Text(false)
+	for _, want := range []string{"readings 0:1  is in silver and gold\n", "bronze  no more: its record was retired, as those below offset 10 are", "  sensor              a\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if _, err := w.tracer().Trace(t.Context(), w.pipeline, 0, 4); !errors.Is(err, audit.ErrNoRecord) || !strings.Contains(err.Error(), "below offset 10") {
+		t.Errorf("a tombstone that was let go: %v", err)
+	}
 
 	// A row that something else takes out of silver is missed, by the number.
 	w.rewrite(t, "silver.readings", "FROM work.t WHERE NOT (_partition_id = 0 AND _partition_offset = 5)")

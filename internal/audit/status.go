@@ -238,37 +238,6 @@ func (g *gathering) silverStage(ctx context.Context) StageStatus {
 	return s
 }
 
-// oldestWaiting is the broker's time of the oldest record that silver has not
-// read, or when its object was written.
-func (g *gathering) oldestWaiting(ctx context.Context) (oldest time.Time, err error) {
-	for _, id := range slices.Sorted(maps.Keys(g.ends)) {
-		position, read := g.tables.silverLedger.Position[id]
-		if read && position >= g.ends[id].End {
-			continue
-		}
-		if !read {
-			position = -1 // the chain's beginning
-		}
-		const one = 1 // byte: After gives one object at least
-		refs, err := g.reader.After(ctx, id, position, one)
-		if err != nil || len(refs) == 0 {
-			return oldest, err
-		}
-		m, err := g.reader.Stat(ctx, refs[0])
-		if err != nil {
-			return oldest, err
-		}
-		at := m.Written
-		if m.MinTimestamp != smelt.NoTimestamp {
-			at = time.UnixMilli(m.MinTimestamp)
-		}
-		if oldest.IsZero() || at.Before(oldest) {
-			oldest = at
-		}
-	}
-	return oldest, nil
-}
-
 // goldStage compares the silver snapshot that a table was computed from with
 // silver's newest.
 func (g *gathering) goldStage(ctx context.Context, m smelt.Model) StageStatus {

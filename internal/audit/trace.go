@@ -56,6 +56,7 @@ type TracedObject struct {
 	First   int64        `json:"first"` // offset of its first record
 	Last    int64        `json:"last"`  // offset of its last record
 	Records int64        `json:"records"`
+	Members int64        `json:"members"` // objects that were merged into it; 0 when it is as its writer put it
 	Written time.Time    `json:"written"`
 	Writer  string       `json:"writer"`
 	Cluster string       `json:"cluster"` // ids of the source

@@ -27,7 +27,7 @@ func (r *tracing) findRecord(ctx context.Context) error {
 	}
 	r.Object = TracedObject{
 		Key: ref.Key, Bytes: ref.Size, Codec: ref.Codec, Start: m.Start, End: m.End, First: m.First, Last: m.Last,
-		Records: m.Count, Written: m.Written, Writer: m.Writer, Cluster: m.Cluster, Topic: m.Topic,
+		Records: m.Count, Members: m.Members, Written: m.Written, Writer: m.Writer, Cluster: m.Cluster, Topic: m.Topic,
 	}
 	before := int64(-1) // the offset of the last record below the one sought
 	_, err = reader.Lines(ctx, ref, func(line []byte) error {
@@ -57,7 +57,7 @@ func (r *tracing) findRecord(ctx context.Context) error {
 	switch after := r.line.Record.Offset; {
 	case after == r.Offset:
 	case ref.Retired:
-		r.Record = nil
+		r.Record, r.line = nil, bronze.Line{}
 	default:
 		return r.hole(m, before, after)
 	}
