@@ -67,7 +67,11 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 		return Result{}, open, err
 	}
 	committed, err := t.Commit(ctx, change)
-	if errors.Is(err, table.ErrConflict) || errors.Is(err, table.ErrOld) {
+	if errors.Is(err, table.ErrOld) {
+		err = fmt.Errorf("the backfill has taken too long: run it again, with a smaller scope (%w)", err)
+		return Result{}, open, errors.Join(err, j.Area.Discard(ctx, handed))
+	}
+	if errors.Is(err, table.ErrConflict) {
 		return Result{}, open, errors.Join(err, j.Area.Discard(ctx, handed))
 	}
 	if err != nil {

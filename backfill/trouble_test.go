@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"smelt"
 	"smelt/backfill"
 	"smelt/internal/store"
+	"smelt/internal/table"
 )
 
 // refused runs a backfill that must fail, and makes sure that nothing has come of
@@ -208,4 +211,26 @@ func TestTwoRowsForAKey(t *testing.T) {
 	w := history(t)
 	w.locate("hel-001=Helsinki", "hel-001=Espoo", "nyc-001=New York")
 	w.refused(w.process(), backfill.Scope{ReferenceChanges: true}, smelt.ErrPipeline, "more than one row for record 0:0")
+}
+
+// A backfill whose first files have been waiting for their commit for so long that
+// they may be taken for orphans is refused, and leaves nothing behind.
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := history(t)
+		w.locate("hel-001=Helsinki", "nyc-001=New York")
+		p := w.process()
+		p.reach = func(step string) error {
+			if step == "caught up" {
+				time.Sleep(table.FileAge + time.Hour)
+			}
+			return nil
+		}
+		objects := w.stored("silver/")
+		w.refused(p, backfill.Scope{ReferenceChanges: true}, table.ErrOld, "run it again")
+		if now := w.stored("silver/"); !slices.Equal(now, objects) {
+			t.Errorf("objects %q, were %q", now, objects)
+		}
+	})
 }
