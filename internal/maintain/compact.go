@@ -32,9 +32,9 @@ const appendedProperty = "smelt.appended"
 type compactor struct {
 	Config
 	table, lock string
-	sort        []string    // columns
-	corrects    string      // the lock that a backfill of the table holds; "" for none
-	told        atomic.Bool // that it cannot be done
+	sort        []string     // columns
+	corrects    string       // the lock that a backfill of the table holds; "" for none
+	told        atomic.Value // why it cannot be done, as was last said
 }
 
 // compaction is the task that merges small data files of a table, whose writers
@@ -98,16 +98,17 @@ func (c *compactor) load(ctx context.Context) (*table.Table, []table.File, error
 	}
 	files, err := t.Files(ctx, current.ID)
 	if errors.Is(err, table.ErrRowDeletes) {
-		// To merge the files would bring the deleted rows back.
-		if !c.told.Swap(true) {
-			c.Log.Warn("not compacted", "table", c.table, "reason", err)
-		}
+		c.tell(table.ErrRowDeletes) // to merge the files would bring the deleted rows back
 		return t, nil, nil
 	}
-	if err == nil {
-		c.told.Store(false)
-	}
 	return t, files, err
+}
+
+// tell logs why a table is not compacted, once.
+func (c *compactor) tell(reason error) {
+	if text := reason.Error(); c.told.Swap(text) != text {
+		c.Log.Warn("not compacted", "table", c.table, "reason", text)
+	}
 }
 
 // corrected says whether a backfill of the table is under way: it would have to do

@@ -33,6 +33,10 @@ func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 			return Done{Lost: lost}, nil
 		}
 	}
+	if no := new(refusal); errors.As(err, no) {
+		c.tell(no)
+		return Done{Lost: no.Error()}, nil
+	}
 	if err == nil {
 		err = unchanged(t, m, file)
 	}

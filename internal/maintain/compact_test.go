@@ -17,6 +17,7 @@ import (
 	"smelt"
 	"smelt/internal/ledger"
 	"smelt/internal/maintain"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 )
 
@@ -221,6 +222,42 @@ func TestCompactWithoutReply(t *testing.T) {
 	}
 	if again := r.plan(task, rested); len(again) > 0 {
 		t.Errorf("to do: %s", whats(again))
+	}
+}
+
+// Files that another engine has taken in without field ids are left alone, and that
+// is said once; other files are merged.
+func TestCompactRefuses(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	r.stream(3)
+	like := r.files(readingsSilver)[0]
+	for range 2 { // of a day of their own
+		path := filepath.Join(t.TempDir(), "a.parquet")
+		if err := r.session.Exec(t.Context(), "COPY (SELECT 's' AS sensor, 1 AS v) TO '"+path+"' (FORMAT parquet)"); err != nil {
+			t.Fatal(err)
+		}
+		staged, err := r.config.Area.Upload(t.Context(), r.load(readingsSilver), []smelt.DataFile{{Path: path, Rows: 1, Bytes: like.Bytes, Partition: map[string]any{"ts_day": int64(7)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.commit(readingsSilver, table.Change{Add: staging.Files(staged)})
+	}
+	var log strings.Builder
+	r.config.Log = slog.New(slog.NewTextHandler(&log, nil))
+	task := maintain.Compaction(r.config, readingsSilver, readingsSilver)
+	for range 2 {
+		for _, d := range r.do(r.plan(task, rested)) {
+			if d.Lost != "" && !strings.Contains(d.Lost, "no field id") {
+				t.Errorf("did %+v", d)
+			}
+		}
+	}
+	if n := len(r.files(readingsSilver)); n != 3 {
+		t.Errorf("%d files are left", n)
+	}
+	if n := strings.Count(log.String(), "no field id"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, log.String())
 	}
 }
 

@@ -49,6 +49,9 @@ func (c *compactor) order(t *table.Table) string {
 	return strings.Join(columns, ", ")
 }
 
+// refusal is why files cannot be merged, now or later.
+type refusal struct{ error }
+
 // checkFields refuses files whose columns cannot be told by their ids: other
 // engines may take in files that have none, and rename a field within a struct,
 // which DuckDB finds by name.
@@ -66,10 +69,10 @@ func checkFields(ctx context.Context, session *duck.Session, t *table.Table, pat
 			return err
 		}
 		if id < 0 {
-			return fmt.Errorf("column %s of a file has no field id: compact the table with the engine that took the file in", name)
+			return refusal{fmt.Errorf("column %s of a file has no field id: compact the table with the engine that took the file in", name)}
 		}
 		if now, ok := fields[id]; ok && now != name {
-			return fmt.Errorf("field %s of a struct was %s when a file was written: compact the table with the engine that renamed it", now, name)
+			return refusal{fmt.Errorf("field %s of a struct was %s when a file was written: compact the table with the engine that renamed it", now, name)}
 		}
 	}
 	return rows.Err()
