@@ -23,8 +23,8 @@ const expireEvery = time.Minute
 const mostBehind = 2000
 
 // expiry drops the snapshots of a table that nobody keeps. It holds the lock under
-// which the table is written meanwhile, so that it does not race the table's
-// stage; when that is at work it leaves the table to the next time.
+// which the table is written until they are dropped, so that it does not race the
+// table's stage; when that is at work it leaves the table to the next time.
 func expiry(cfg Config, name, lock string) Task {
 	e := &expirer{cfg, name, lock}
 	return Task{Table: name, Kind: KindExpire, Every: expireEvery, Plan: e.plan}
@@ -63,6 +63,7 @@ func (e *expirer) run(ctx context.Context) (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
+	policy.Dropped = unlock // to delete the files takes longer than all before
 	expired, err := e.Area.Lake.Expire(ctx, e.name, policy)
 	if err == nil && expired.Snapshots == 0 {
 		return Done{Lost: "the table was changed meanwhile"}, nil

@@ -40,6 +40,8 @@ type Retention struct {
 	Grace  time.Duration // all that are younger; 0: KeepGrace
 	Hourly time.Duration // the last of each past hour, for so long; 0: KeepHourly
 	Daily  time.Duration // the last of each past day, for so long; 0: KeepDaily
+
+	Dropped func() // called once the snapshots are dropped, before their files are deleted; nil: nothing
 }
 
 // Expired is what Expire did.
@@ -85,6 +87,9 @@ func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expir
 	}
 	if err != nil {
 		return Expired{}, fmt.Errorf("expire %s: %w", name, err)
+	}
+	if policy.Dropped != nil {
+		policy.Dropped()
 	}
 	done := Expired{Snapshots: len(p.drop), Files: len(garbage)}
 	if err := l.remove(ctx, garbage); err != nil {
