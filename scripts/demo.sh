@@ -37,9 +37,9 @@ leave_lake() {
 
 query() { "$root/scripts/query.sh" --csv -c "$1" | tail -n +2; }
 
-# await tries a command until it succeeds, for a minute at most.
+# await tries a command until it succeeds, for a minute at most, or what patience says in seconds.
 await() {
-	local end=$((SECONDS + 60))
+	local end=$((SECONDS + ${patience:-60}))
 	until "$@"; do
 		[ "$SECONDS" -lt "$end" ] || return 1
 		read -rt 0.5 <> <(:) || true

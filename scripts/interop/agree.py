@@ -79,12 +79,19 @@ def compare_rows(name, engine, shell, columns, order):
     def qualified(keys):
         return ", ".join(f"t.{key.strip()}" for key in keys.split(","))
 
-    ours, said = rows(engine, f"lake.{name}"), rows(shell, name)
+    ours, said = plain(rows(engine, f"lake.{name}")), plain(rows(shell, name))
     first = next((i for i, pair in enumerate(zip(ours, said)) if pair[0] != pair[1]), None)
     if first is None:
         compare("rows alike in every column", len(ours), len(said))
     else:
         compare(f"row {first}", json.dumps(ours[first]), json.dumps(said[first]))
+
+
+def plain(value):
+    """Structs as lists of their fields' values: engines tell them as tuples, dictionaries, lists."""
+    if isinstance(value, dict):
+        return [plain(v) for v in value.values()]
+    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def history(table):

@@ -1,6 +1,7 @@
 # Shared by the suites of interop.sh; sourced, not run.
 
 skipped=77 # the exit code of a suite that was not tried
+patience=180 # seconds that anything is waited for: a machine may have more to do
 component= # the suite that runs
 
 skip() {
@@ -126,7 +127,7 @@ lake_of_its_own() {
 # start_stack starts the embedded services alone.
 start_stack() {
 	begin stack "$root/bin/smelt" stack
-	must "the embedded services did not start within a minute" await ready stack
+	must "the embedded services did not start in time" await ready stack
 }
 
 # ready says whether a command of smelt that runs in the background has got going.
@@ -138,7 +139,7 @@ demo_lake() {
 	say "a lake of its own"
 	"$root/scripts/start.sh" | tail -n 2
 	readings "$component-001" 500 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
-	must "500 readings did not arrive in gold, and 5 in quarantine, within a minute" await arrived "$component-001"
+	must "500 readings did not arrive in gold, and 5 in quarantine, in time" await arrived "$component-001"
 }
 
 # readings writes some of a sensor's on a day, and five that are rejected.
@@ -160,7 +161,7 @@ arrived() {
 # halt ends a command of smelt that runs in the background, as a signal would: the pipeline drains.
 halt() {
 	kill "$(pid "$1")"
-	must "smelt $1 did not stop within a minute" await ended "$1"
+	must "smelt $1 did not stop in time" await ended "$1"
 }
 ended() { [ -z "$(pid "$1")" ]; }
 

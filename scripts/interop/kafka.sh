@@ -83,7 +83,7 @@ start_kafka() {
 	local began=$SECONDS
 	begin kafka kafka_java kafka.Kafka "$SMELT_HOME/kafka-broker/server.properties"
 	kafka=$!
-	must "Kafka did not start within a minute" await answers "$kafka_port"
+	must "Kafka did not start in time" await answers "$kafka_port"
 	say "Kafka $kafka_version runs, after $((SECONDS - began)) s"
 }
 
@@ -96,7 +96,7 @@ the_demo() {
 	client topic sensor.readings 3
 	"$root/scripts/start.sh" | tail -n 2
 	readings kafka-001 500 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
-	must "500 readings did not arrive in gold, and 5 in quarantine, within a minute" await arrived kafka-001
+	must "500 readings did not arrive in gold, and 5 in quarantine, in time" await arrived kafka-001
 	"$root/bin/smelt" verify
 	halt generate
 	halt run
@@ -128,12 +128,12 @@ make_pipelines() {
 start_run() {
 	begin run "$root/bin/smelt" run
 	run=$!
-	must "the pipelines did not start within a minute" await ready run
+	must "the pipelines did not start in time" await ready run
 }
 
 # has waits until silver has that many rows of a pipeline, then checks that their ids are 0 to that, each once.
 has() { # pipeline, rows
-	must "$1 has $(query "SELECT count(*) FROM silver.$1") rows after a minute, not $2" await counts "$1" "$2"
+	must "$1 has $(query "SELECT count(*) FROM silver.$1") rows, and not $2" await counts "$1" "$2"
 	same "$1: rows, ids, from, to" "$(query "SELECT concat_ws(' ', count(*), count(DISTINCT id), min(id), max(id)) FROM silver.$1")" "$2 $2 0 $(($2 - 1))"
 	must "gold has $(query "SELECT sum(n) FROM gold.$1_hourly") of them" await in_gold "$1" "$2"
 	"$root/bin/smelt" verify "$1"
@@ -166,7 +166,7 @@ compaction() {
 	echo "  of $records records $left are left, $tombstones of them tombstones"
 	[ "$left" -lt "$records" ] || fail "the topic was not compacted"
 	start_run
-	must "compacted records did not arrive within a minute" await counts compacted $((left - tombstones))
+	must "compacted records did not arrive in time" await counts compacted $((left - tombstones))
 	same "bronze has what is left" "$(query "SELECT count(*) FROM bronze.compacted")" "$left"
 	same "holes" "$(query "SELECT sum(w) > 0 FROM (SELECT max(_partition_offset) + 1 - count(*) AS w FROM bronze.compacted GROUP BY _partition_id)")" true
 	"$root/bin/smelt" verify compacted

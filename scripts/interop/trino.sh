@@ -41,7 +41,7 @@ start_trino() { # the home of a Java
 	(umask 077 && "$root/bin/smelt" connect trino >"$etc/catalog/lake.properties")
 	say "Trino $trino_version starts"
 	JAVA_HOME=$1 PATH=$1/bin:$PATH begin trino "$kept/interop/trino-$trino_version/bin/launcher" run --etc-dir "$etc"
-	must "Trino did not start within a minute" await trino_started
+	must "Trino did not start in time" await trino_started
 }
 trino_started() { curl -fsS "$trino/v1/info" 2>/dev/null | grep -q '"starting":false'; }
 
@@ -58,17 +58,23 @@ read_with_trino() {
 	"$root/bin/smelt" backfill sensors --reference-changes --yes | sed -n 1p
 	agree tables past
 
-	say "after late readings, which replace a day of gold, with a column more"
-	cp -R "$root/sql" "$SMELT_HOME/pipelines"
-	sed -i.old 's/^    locations.country .*/&\n    upper(sensor_id) AS label,/' "$SMELT_HOME/pipelines/sensors/silver.sql"
-	rm "$SMELT_HOME/pipelines/sensors/silver.sql.old"
-	export SMELT_PIPELINES=$SMELT_HOME/pipelines
+	say "after late readings, which replace a day of gold, with columns more"
+	evolve 'length(sensor_id)::INTEGER AS size' "{'of': sensor_id} AS label" 'day(event_time)'
 	resume
 	readings trino-002 200 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
-	must "late readings did not arrive within a minute" await late_arrived 700
+	must "late readings did not arrive in time" await late_arrived 700
 	pause
-	same "labels" "$(ask_trino "SELECT count(label) FROM lake.silver.sensors WHERE sensor_id = 'trino-002'")" 200
 	agree tables past
+
+	say "after more of them, with a wider column, a field more in a struct, and another partitioning"
+	evolve 'length(sensor_id)::BIGINT AS size' "{'of': sensor_id, 'size': length(sensor_id)} AS label" 'hour(event_time)'
+	resume
+	readings trino-003 100 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
+	must "late readings did not arrive in time" await late_arrived 800
+	pause
+	agree tables past
+	same "rows by the columns they have" "$(ask_trino "SELECT count(*) FROM lake.silver.sensors
+		WHERE sensor_id LIKE 'trino-%' GROUP BY size IS NULL, label.of IS NULL, label.size IS NULL ORDER BY 1" | xargs)" "100 200 500"
 
 	say "after a rollback of silver to before the backfill; and after the line has gone on from there"
 	local tag
@@ -76,16 +82,26 @@ read_with_trino() {
 	"$root/bin/smelt" rollback silver.sensors "$tag" --yes | tail -n 1
 	agree past
 	resume
-	must "the rolled-back rows did not come again within a minute" await late_arrived 700
+	must "the rolled-back rows did not come again in time" await late_arrived 800
 	pause
 	agree tables past
 	"$root/bin/smelt" verify
 }
+
+# evolve gives silver two columns more, and a partitioning.
+evolve() { # column, column, partitioning
+	local sql=$SMELT_HOME/pipelines/sensors/silver.sql
+	mkdir -p "$SMELT_HOME/pipelines"
+	cp -R "$root/sql/." "$SMELT_HOME/pipelines"
+	sed "s|^    locations.country .*|&\n    $1,\n    $2,|" "$root/sql/sensors/silver.sql" >"$sql"
+	sed "s|^  partition: .*|  partition: $3|" "$root/sql/sensors/pipeline.yml" >"$SMELT_HOME/pipelines/sensors/pipeline.yml"
+	export SMELT_PIPELINES=$SMELT_HOME/pipelines
+}
+
 late_arrived() {
 	[ "$(query "SELECT sum(readings) FROM gold WHERE hour < '2026-01-02'")" = "$1" ] &&
 		[ "$(query "SELECT count(*) FROM silver WHERE event_time < '2026-01-02'")" = "$1" ]
 }
-
 silver_files() { ask_trino 'SELECT count(*) FROM lake.silver."sensors$files" WHERE content = 0'; }
 
 compact_with_trino() {
@@ -105,7 +121,7 @@ compact_with_trino() {
 	done
 	wait "$flood" || fail "the generator failed"
 	position=$(query "SELECT count(*) FROM bronze")
-	must "the line did not go on within a minute" await caught_up "$position"
+	must "the line did not go on in time" await caught_up "$position"
 	same "gold's settled windows are as they were, untouched: digest" "$(settled | cksum)" "$(cksum <<<"$before")"
 	ask_trino 'ALTER TABLE lake.gold.sensors_hourly EXECUTE optimize'
 	ask_trino 'ALTER TABLE lake.quarantine.sensors EXECUTE optimize'
@@ -113,6 +129,7 @@ compact_with_trino() {
 	pause
 	agree tables past
 }
+
 expire_with_trino() {
 	local table before tags position
 	say "Trino expires all but the newest snapshots while the line runs, and looks for orphans as old as it does by default"
@@ -124,10 +141,10 @@ expire_with_trino() {
 		ask_trino "ALTER TABLE lake.$table EXECUTE remove_orphan_files"
 	done
 	position=$(query "SELECT count(*) FROM bronze")
-	must "the line did not go on within a minute" await caught_up $((position + 1))
+	must "the line did not go on in time" await caught_up $((position + 1))
 	same "gold's settled windows are as they were: digest" "$(settled | cksum)" "$(cksum <<<"$before")"
-	readings trino-003 200 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
-	must "readings did not arrive after the expiry" await late_arrived 900
+	readings trino-004 200 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
+	must "readings did not arrive after the expiry" await late_arrived 1000
 	"$root/bin/smelt" verify
 	same "tagged snapshots" "$(tagged)" "$tags"
 	pause
@@ -139,8 +156,8 @@ expire_with_trino() {
 	done
 	"$root/bin/smelt" verify
 	resume
-	readings trino-004 100 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
-	must "readings did not arrive after the cleaning" await late_arrived 1000
+	readings trino-005 100 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
+	must "readings did not arrive after the cleaning" await late_arrived 1100
 	pause
 	"$root/bin/smelt" verify
 	agree tables past
