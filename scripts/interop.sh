@@ -6,6 +6,7 @@
 #   scripts/interop.sh minio       MinIO: the store's contract, a kill, a bucket that becomes read-only, a wrong key
 #   scripts/interop.sh spark       Spark reads the tables, and compacts one while the line runs
 #   scripts/interop.sh pyiceberg   pyiceberg reads silver, quarantine and gold, through the SQL catalog
+#   scripts/interop.sh duckdb      DuckDB reads the tables, as smelt connect duckdb tells it
 #   scripts/interop.sh all         one after the other
 # What they need is downloaded once, into the state folder. Where something cannot be had it says "skipped", and why.
 # Exit codes: 0 passed, 77 skipped, anything else failed.
@@ -14,7 +15,7 @@ set -euo pipefail
 . "$root/scripts/demo.sh"
 . "$root/scripts/interop/common.sh"
 
-components=(trino kafka minio spark pyiceberg)
+components=(trino kafka minio spark pyiceberg duckdb)
 
 usage() {
 	sed -n 's/^#   //p' "${BASH_SOURCE[0]}" >&2

@@ -1,8 +1,8 @@
 """Compares what an engine and smelt's shell say of a lake to which nothing writes meanwhile.
 
-    agree.py QUERY (trino URL | spark CONF) STEP...
+    agree.py QUERY (trino URL | spark CONF | duckdb SQL) STEP...
 
-QUERY is the path of query.sh. A step is
+QUERY is the path of query.sh, CONF and SQL that of a file as smelt connect prints it. A step is
     tables    columns, counts, sums, bounds, groups and every row of silver, gold and quarantine
     past      the same figures at snapshots and tags of silver and gold, by time travel
     run SQL   nothing is compared: the engine runs a statement, and its rows are shown
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engines import Shell, Spark, Trino
+from engines import DuckDB, Shell, Spark, Trino
 
 # By table: a number to add up, its time, what its rows are grouped by, and ordered by.
 TABLES = {
@@ -107,27 +107,26 @@ def compare_past(engine, shell):
         number, time, _, _ = TABLES[name]
         kept = history(name)
         print(f"{name}: {len(kept)} snapshots")
-        seen = engine.ask(f'SELECT count(*) FROM lake.{name.split(".")[0]}."{name.split(".")[1]}$snapshots"') if isinstance(engine, Trino) \
-            else engine.ask(f"SELECT count(*) FROM lake.{name}.snapshots")
+        seen = engine.ask(f"SELECT count(*) FROM {engine.snapshots(name)}")
         compare("snapshots", seen[0][0], len({e["snapshot"] for e in kept}))
-        for version in versions(kept):
-            ours = engine.ask(f"SELECT {figures(engine, number, time)} FROM lake.{name} {engine.at(version)}")[0]
+        for version in versions(kept, engine.tags):
+            ours = engine.ask(f"SELECT {figures(engine, number, time)} FROM {engine.at(name, version)}")[0]
             said = shell.ask(f"SELECT {figures(shell, number, time)} FROM {name}", at=version)[0]
             compare(f"at {version}", ours, said)
 
 
-def versions(kept):
-    """Some snapshots evenly between the oldest and the newest, those before and after a rollback, and the tags."""
+def versions(kept, tags):
+    """Some snapshots evenly between the oldest and the newest, those before and after a rollback, and some tags."""
     spread = {i * (len(kept) - 1) // (SNAPSHOTS - 1) for i in range(SNAPSHOTS)}
     turned = [i for i, e in enumerate(kept) if e["rolled_back"]]
     spread |= set(turned[-2:])
-    tags = [n["name"] for e in kept for n in e["names"] if n["kind"] == "tag"]
-    return [kept[i]["snapshot"] for i in sorted(spread)] + tags[-3:]
+    names = [n["name"] for e in kept for n in e["names"] if n["kind"] == "tag" and tags]
+    return [kept[i]["snapshot"] for i in sorted(spread)] + names[-3:]
 
 
 def main():
     query, kind, where, *steps = sys.argv[1:]
-    shell, engine = Shell(query), {"trino": Trino, "spark": Spark}[kind](where)
+    shell, engine = Shell(query), {"trino": Trino, "spark": Spark, "duckdb": DuckDB}[kind](where)
     while steps:
         step = steps.pop(0)
         if step == "tables":

@@ -38,16 +38,18 @@ begin() { # name, command…
 	set +m
 }
 
-# finish ends a program of begin's: as it wants to within 15 seconds, else at once. The shell's own word that it was
-# killed stays out of what the suite says.
+# finish ends a program of begin's: as it wants to within 15 seconds, else at once. It waits by "wait" alone: in a trap
+# the shell may not notice otherwise that a child has ended. Its own word that one was killed stays out of the suite's.
 finish() { # its process, the signal
+	local late
 	kill "-${2:-TERM}" -- "-$1" || return 0
-	local end=$((SECONDS + 15))
-	while kill -0 -- "-$1"; do
-		[ "$SECONDS" -lt "$end" ] || kill -KILL -- "-$1" || true
-		read -rt 0.1 <> <(:) || true
-	done
+	set -m
+	(sleep 15 && kill -KILL -- "-$1") &
+	late=$!
+	set +m
 	wait "$1" || true
+	kill -KILL -- "-$1" "-$late" || true # with what the program has left behind
+	wait "$late" || true
 } 2>/dev/null
 
 # leave ends all that the suite has started, deletes its lake, and keeps the logs of one that failed.
@@ -85,7 +87,7 @@ cached() { # name, command…
 		read -rt 1 <> <(:) || true
 		[ $(((SECONDS - began) % 10)) != 9 ] || echo "   $((SECONDS - began + 1)) s, $(du -sh "$dir" | cut -f 1)B" >&2
 	done
-	wait "$filling" || skip "$name could not be had: $(grep -iE 'error|refused|fail' "$dir.log" | head -n 1); all of it: $dir.log"
+	wait "$filling" || skip "$name could not be had: $(grep -iE 'error|refused|failure' "$dir.log" | grep -v '^\[INFO' | head -n 1 | cut -c 1-200); see $dir.log"
 	touch "$dir/complete"
 }
 

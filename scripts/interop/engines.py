@@ -1,6 +1,7 @@
-"""The shell of smelt, Trino and Spark, each as something that answers SQL with a list of rows."""
+"""The shell of smelt, Trino, Spark and DuckDB, each as something that answers SQL with a list of rows."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ class Trino:
     """A coordinator, by its protocol: a statement is posted, and its rows are in the pages that follow."""
 
     name = "Trino"
+    tags = True
     patience = 600  # seconds for one statement: compaction rewrites a table
 
     def __init__(self, url):
@@ -73,15 +75,21 @@ class Trino:
         return f"CAST(round(to_unixtime({time}) * 1000000) AS bigint)"
 
     @staticmethod
-    def at(version):
-        """A clause for a table as it was at a snapshot (a number) or a tag (a string)."""
-        return f"FOR VERSION AS OF {version}" if isinstance(version, int) else f"FOR VERSION AS OF '{version}'"
+    def at(table, version):
+        """A table as it was at a snapshot (a number) or a tag (a string)."""
+        return f"lake.{table} FOR VERSION AS OF " + (str(version) if isinstance(version, int) else f"'{version}'")
+
+    @staticmethod
+    def snapshots(table):
+        schema, name = table.split(".")
+        return f'lake.{schema}."{name}$snapshots"'
 
 
 class Spark:
     """A session in this process."""
 
     name = "Spark"
+    tags = True
 
     def __init__(self, conf):
         from pyspark.sql import SparkSession
@@ -105,5 +113,45 @@ class Spark:
         return f"unix_micros({time})"
 
     @staticmethod
-    def at(version):
-        return f"VERSION AS OF {version}" if isinstance(version, int) else f"VERSION AS OF '{version}'"
+    def at(table, version):
+        return f"lake.{table} VERSION AS OF " + (str(version) if isinstance(version, int) else f"'{version}'")
+
+    @staticmethod
+    def snapshots(table):
+        return f"lake.{table}.snapshots"
+
+
+class DuckDB:
+    """A database in this process, with the views that smelt connect duckdb makes in it."""
+
+    name = "DuckDB"
+    tags = False  # its time travel knows snapshots alone
+
+    def __init__(self, script):
+        import duckdb
+
+        self.db = duckdb.connect()
+        self.db.execute("SET TimeZone = 'UTC'; ATTACH ':memory:' AS lake; USE lake")
+        with open(script, encoding="utf-8") as text:
+            self.db.execute(text.read())
+
+    def ask(self, sql):
+        return [list(row) for row in self.db.execute(sql).fetchall()]
+
+    def columns(self, table):
+        return [(row[0], row[1].startswith("TIMESTAMP")) for row in self.ask(f"DESCRIBE lake.{table}")]
+
+    @staticmethod
+    def micros(time):
+        return f"epoch_us({time})"
+
+    def metadata(self, table):
+        schema, name = table.split(".")
+        [[view]] = self.ask(f"SELECT sql FROM duckdb_views() WHERE schema_name = '{schema}' AND view_name = '{name}'")
+        return re.search(r"iceberg_scan\('([^']+)'", view)[1]
+
+    def at(self, table, version):
+        return f"iceberg_scan('{self.metadata(table)}', snapshot_from_id => {version})"
+
+    def snapshots(self, table):
+        return f"iceberg_snapshots('{self.metadata(table)}')"
