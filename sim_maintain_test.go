@@ -66,6 +66,42 @@ func (w *world) rewrite() error {
 	return t.Do(context.Background(), w.maintained)
 }
 
+// versions are what becomes of a pipeline: a column is added, it gets a wider type
+// and the table is partitioned otherwise, then not at all, then all is as before.
+var versions = []struct {
+	column    string
+	partition func(was []smelt.PartitionField) []smelt.PartitionField
+}{
+	{"", as},
+	{"_partition_id + 1", as},
+	{"2 * _partition_offset", func(was []smelt.PartitionField) []smelt.PartitionField {
+		return append(slices.Clone(was), smelt.PartitionField{Transform: "identity", Column: "_partition_id"})
+	}},
+	{"2 * _partition_offset", func([]smelt.PartitionField) []smelt.PartitionField { return nil }},
+	{"", as},
+}
+
+func as(was []smelt.PartitionField) []smelt.PartitionField { return was }
+
+// deploy brings the next version of the pipeline out: processes that start from now
+// on run it, beside those that run an older one.
+func (w *world) deploy() {
+	if w.version+1 < len(versions) {
+		w.version++
+		w.note("version %d of the pipeline is out", w.version)
+	}
+}
+
+// deployed is the pipeline of a process that starts.
+func (w *world) deployed() *smelt.Pipeline {
+	p, v := *w.load.pipeline, versions[w.version]
+	p.Silver.Partition = v.partition(p.Silver.Partition)
+	if v.column != "" {
+		p.Silver.SQL = strings.Replace(p.Silver.SQL, "FROM bronze", ", "+v.column+" AS extra FROM bronze", 1)
+	}
+	return &p
+}
+
 // held is a tag that another engine has set, and what it read there.
 type held struct {
 	table, tag string

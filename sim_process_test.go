@@ -43,6 +43,8 @@ type process struct {
 	healer *backfill.Healer
 	upkeep maintain.Config
 
+	prepared bool // its tables are what its pipeline says
+
 	favoured bool // its backfill meets less trouble: a long piece of work would never end
 
 	dead    bool            // it crashed: no call of its does anything any more
@@ -65,7 +67,7 @@ func (w *world) open(name, dir string) (*process, error) {
 	p.lake = table.Open(objects, &catalog{p, w.catalog}, simRoot)
 	area := staging.Area{Store: objects, Lake: p.lake, Cache: cache}
 	p.upkeep = w.upkeep(area, &locker{p}, w.policy())
-	p.line, err = line.Open(p.ctx, w.load.pipeline, line.Parts{
+	p.line, err = line.Open(p.ctx, w.deployed(), line.Parts{
 		Area:       area,
 		Duck:       w.duck,
 		References: &references{p},

@@ -73,6 +73,7 @@ type world struct {
 	published int // backfills
 	steps     map[string]int
 	jobs      map[string]int // of maintenance that were done, by kind
+	version   int            // of the pipeline, for processes that start
 	held      []held
 	trace     []string
 
@@ -123,6 +124,9 @@ func (w *world) settle() error {
 	w.mu.Unlock()
 	for _, e := range ended {
 		delete(e.p.running, e.stage)
+		if e.stage == prepare && e.err == nil {
+			e.p.prepared = true
+		}
 		w.steps[strings.SplitN(e.stage, ".", 2)[0]]++
 		if e.err != nil {
 			w.note("%s: %s failed: %v", e.p.name, e.stage, e.err)
@@ -183,6 +187,8 @@ func (w *world) event() error {
 		return w.rewrite()
 	case n < 249:
 		return w.hold()
+	case n < 250:
+		w.deploy()
 	case n < 260:
 		w.pass()
 	default:
@@ -212,6 +218,9 @@ func (w *world) produce() {
 	}
 }
 
+// prepare is the name of what a process does before it steps its stages.
+const prepare = "prepare"
+
 // step begins a step of a stage that is idle.
 func (w *world) step() {
 	p := w.processes[w.rng.IntN(len(w.processes))]
@@ -224,6 +233,10 @@ func (w *world) step() {
 }
 
 func (w *world) begin(p *process, s smelt.Stage) {
+	if !p.prepared { // as it begins its life
+		w.start(p, prepare, func() error { return p.line.Prepare(p.ctx) })
+		return
+	}
 	w.start(p, s.Name(), func() error {
 		_, err := s.Step(p.ctx)
 		return err
@@ -487,6 +500,11 @@ func (w *world) heal() error {
 	}
 	for round := 0; round < 2; round++ {
 		for _, p := range w.processes {
+			if w.begin(p, p.line.Bronze); !p.prepared {
+				if err := w.quiet(); err != nil {
+					return err
+				}
+			}
 			for _, s := range append(p.stages(), p.stages()...) {
 				w.begin(p, s)
 				if err := w.quiet(); err != nil {
