@@ -27,7 +27,7 @@ func TestRetention(t *testing.T) {
 		t.Logf("seed %d", seed)
 		rng := rand.New(rand.NewPCG(seed, 0))
 		l := openLake(t)
-		const step, steps = 16 * time.Hour, 48
+		const step, steps = 22 * time.Hour, 36
 		var before map[time.Time]string
 		var floor time.Time
 		cleaned := 0 // objects of bronze
@@ -44,7 +44,7 @@ func TestRetention(t *testing.T) {
 			l.drain()
 			l.expire()
 			cleaned += l.clean()
-			if i%6 == 5 {
+			if i%9 == 8 {
 				l.verify()
 			}
 			before, floor = l.windows(), l.floor()
