@@ -44,6 +44,15 @@ func older(files []table.File, column string, cutoff time.Time) []table.File {
 	return out
 }
 
+// later is the later of two times: what has gone does not come back when retain:
+// gives more time.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // newestOf loads a table and the files of its newest snapshot; a table that is not
 // there, or has none, has no files.
 func newestOf(ctx context.Context, lake *table.Lake, name string) (*table.Table, []table.File, error) {

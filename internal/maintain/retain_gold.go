@@ -59,7 +59,7 @@ func (r goldRetention) run(ctx context.Context) (Done, error) {
 	if err != nil || len(files) == 0 {
 		return Done{Lost: "there is nothing of it left"}, err
 	}
-	after.Retained, after.Windows, after.All = cutoff, 0, ""
+	after.Retained, after.Windows, after.All = later(after.Retained, cutoff), 0, ""
 	change := table.Change{Remove: files}
 	if err := ledger.Write(&change, after); err != nil {
 		return Done{}, err

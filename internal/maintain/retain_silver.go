@@ -157,7 +157,7 @@ func (r silverRetention) lacks(ctx context.Context, m computed, out retiring) (s
 func (r silverRetention) account(ctx context.Context, out retiring) (ledger.Silver, error) {
 	after := out.before
 	after.Rejects, after.Released = nil, nil
-	after.Retained = out.cutoff
+	after.Retained = later(out.before.Retained, out.cutoff)
 	after.Retired += rowsOf(out.files)
 	var unknown []table.File
 	for _, f := range out.files {

@@ -173,6 +173,45 @@ func TestRetainWaits(t *testing.T) {
 	})
 }
 
+// TestRetainLonger gives more time than before: what is frozen stays so, and what
+// comes is retired as it is due.
+func TestRetainLonger(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLake(t)
+		l.send("a", time.Now())
+		l.drain()
+		time.Sleep(keepGold + day)
+		l.send("a", time.Now())
+		l.drain()
+		l.retain()
+		silverFloor, goldFloor := read[ledger.Silver](l, silverName).Retained, read[ledger.Gold](l, goldName).Retained
+		l.retains = []string{"silver: 30d", "gold: 40d"}
+		l.restart(hourly)
+		before := l.windows()
+		l.send("a", time.Now().Add(-50*day))
+		l.drain()
+		time.Sleep(day)
+		if lost := l.retain(); len(lost) > 0 {
+			t.Errorf("left for later: %q", lost)
+		}
+		s := read[ledger.Silver](l, silverName)
+		if s.Retired != 2 || !s.Retained.Equal(silverFloor) || silverFloor.IsZero() {
+			t.Errorf("silver: %d retired, from %s on it is whole, want 2 and %s", s.Retired, s.Retained, silverFloor)
+		}
+		if g := read[ledger.Gold](l, goldName); !g.Retained.Equal(goldFloor) || goldFloor.IsZero() {
+			t.Errorf("gold is kept from %s on, want %s", g.Retained, goldFloor)
+		}
+		l.restart(other)
+		l.send("a", time.Now().Add(-keepGold))
+		l.drain()
+		if got := l.windows(); len(got) != len(before) {
+			t.Errorf("gold has %d windows, want %d", len(got), len(before))
+		}
+		l.verify()
+	})
+}
+
 // TestRetainPlan has the plan say what would go, and change nothing.
 func TestRetainPlan(t *testing.T) {
 	t.Parallel()
