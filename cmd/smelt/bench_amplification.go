@@ -45,6 +45,7 @@ func (c *benchAmplificationCmd) Run(ctx context.Context, s *settings, io *stream
 			return err
 		}
 		b.clock += time.Duration(n-1) * benchPace
+		delete(b.last, maintain.KindCompact) // so that it is due, however fast the files come
 		if err := b.maintain(ctx); err != nil {
 			return err
 		}

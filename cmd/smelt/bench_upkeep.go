@@ -145,7 +145,8 @@ func (b *upkeepBench) commit(ctx context.Context, staged []staging.Staged) (time
 // maintain does what is due by the stream's clock.
 func (b *upkeepBench) maintain(ctx context.Context) error {
 	for _, task := range maintain.Tasks(b.config) {
-		if task.Table != b.table || b.clock-b.last[task.Kind] < task.Every {
+		last, ran := b.last[task.Kind]
+		if task.Table != b.table || ran && b.clock-last < task.Every {
 			continue
 		}
 		b.last[task.Kind] = b.clock
