@@ -149,7 +149,7 @@ func TestRollbackIntoRetired(t *testing.T) {
 	merge(t, m)
 	before := loaded.Ancestors()[4]
 	rollBack(t, l, before.ID)
-	if _, err := l.Silver.Step(t.Context()); !errors.Is(err, smelt.ErrStore) || !strings.Contains(err.Error(), "5 records of partition 0 below offset 7 were retired from bronze by retain:, but silver is at ") {
+	if _, err := l.Silver.Step(t.Context()); !errors.Is(err, smelt.ErrStore) || !strings.Contains(err.Error(), "5 records of partition 0 below offset 7 were retired from bronze by retain:, but silver was rolled back to ") {
 		t.Errorf("got %v", err)
 	}
 	if after, _ := silverTable(t, l); after.MetadataLocation() == loaded.MetadataLocation() {

@@ -116,9 +116,6 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir, wanted 
 	objects = objects[:len(metas)]
 	files, longest := make([]localFile, len(objects)), int64(0)
 	for i, m := range metas {
-		if wanted == "" && m.Retired.Count > 0 {
-			return nil, retired(objects[i], m)
-		}
 		files[i] = newLocalFile(dir, objects[i])
 		longest = max(longest, m.Longest)
 	}
@@ -131,14 +128,6 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir, wanted 
 		return nil, r.blame(ctx, objects, err)
 	}
 	return metas, addRaws(ctx, r.session, files)
-}
-
-// retired refuses to read on where retain: has let records of bronze go: silver
-// would lack them without a word.
-func retired(ref bronze.Ref, m bronze.Meta) error {
-	return smelt.Mark(smelt.ErrStore, fmt.Errorf(
-		"%d records of partition %d below offset %d were retired from bronze by retain:, but silver is at %d and would have to read them: it was rolled back or dropped. Undo that (smelt rollback, to the tag that the rollback printed or to a snapshot of smelt history), or bring the objects of %s from before back from a backup",
-		m.Retired.Count, ref.Partition, m.End, ref.From, bronze.PartitionPrefix(ref.Pipeline, ref.Partition)))
 }
 
 // blame says which object is to blame for an error of DuckDB's reader, when one is.

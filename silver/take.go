@@ -27,16 +27,20 @@ func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, 
 	if err != nil {
 		return 0, 0, err
 	}
+	refs = refs[:len(metas)]
+	if err := s.whole(before, refs, metas); err != nil {
+		return 0, 0, err
+	}
 	if len(s.Pipeline.Silver.Unique) > 0 {
 		if err := s.deduplicate(ctx, t, now); err != nil {
 			return 0, 0, err
 		}
 	}
-	refs = refs[:len(metas)]
 	after, err := s.account(ctx, before, refs, metas)
 	if err != nil {
 		return 0, 0, err
 	}
+	retire(&after, metas)
 	if err := s.commit(ctx, t, after, dir); err != nil {
 		return 0, 0, err
 	}

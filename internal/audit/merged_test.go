@@ -11,6 +11,8 @@ import (
 	"smelt/bronze"
 	"smelt/internal/audit"
 	"smelt/internal/ledger"
+	"smelt/internal/line"
+	"smelt/internal/table"
 )
 
 // read are positions beyond every chain.
@@ -154,4 +156,21 @@ func TestVerifyInsideMerged(t *testing.T) {
 	}) {
 		t.Errorf("got %+v", v.Mismatches)
 	}
+}
+
+// TestVerifyNewTable has a table that is made anew begin where records were let go.
+func TestVerifyNewTable(t *testing.T) {
+	t.Parallel()
+	w := long(t)
+	w.retire(t, w.merger(t), 3)
+	ctx := t.Context()
+	w.Parts.Area.Lake = table.Open(w.Parts.Area.Store, table.NewMemoryCatalog(), "s3://again")
+	l, err := line.Open(ctx, w.pipeline, w.Parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	w.line = l
+	w.drain(t)
+	w.has(t, "made anew", "bronze 14 = silver 3 + quarantine 2 + tombstones 2 + retired 7 ✓  gold 3 ✓")
 }

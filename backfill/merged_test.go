@@ -1,0 +1,104 @@
+package backfill_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"smelt/backfill"
+	"smelt/bronze"
+	"smelt/internal/store"
+)
+
+var allRead = map[int32]int64{0: math.MaxInt64, 1: math.MaxInt64}
+
+// merge merges bronze as if an hour had passed; clean says which of the objects
+// that are in a merged one are deleted.
+func (w *world) merge(t *testing.T, clean func(key string) bool) {
+	t.Helper()
+	m := bronze.NewMerger(bronze.MergerConfig{Pipeline: w.pipeline.Name, Store: w.objects, Dir: t.TempDir()})
+	plan, err := m.Plan(t.Context(), allRead, time.Now().Add(2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range plan.Runs {
+		if _, err := m.Merge(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if plan, err = m.Plan(t.Context(), allRead, time.Now().Add(2*time.Hour)); err != nil || len(plan.Leftovers) == 0 {
+		t.Fatalf("nothing was merged: %+v, %v", plan, err)
+	}
+	for _, l := range plan.Leftovers {
+		for _, key := range l.Keys {
+			if clean(key) {
+				if err := w.objects.Delete(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestMergedBronze backfills from bronze that was merged: cleaned, cleaned in part,
+// and while the backfill reads it.
+func TestMergedBronze(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	past := eventful(t)
+	for _, more := range []string{"e hel-001 1 2026-11-04T10:00:00Z", "f hel-001 1 2026-11-04T11:00:00Z", "g hel-001 1 2026-11-04T12:00:00Z"} {
+		past.add(more)
+	}
+	past.locate("hel-001=Vantaa", "nyc-001=Nowhere", "out-001=Turku", "zzz-001=Oulu")
+	scope := backfill.Scope{All: true}
+	undisturbed := past.clone(t)
+	undisturbed.run(scope)
+	want := undisturbed.state()
+	for n := range 5 {
+		w := past.clone(t)
+		rng := rand.New(rand.NewPCG(seed, uint64(n)))
+		w.merge(t, func(string) bool { return n == 0 || rng.IntN(2) == 0 })
+		w.run(scope)
+		w.is(want)
+	}
+	w, once := past.clone(t), sync.Once{}
+	p := w.process()
+	p.fault = func(op store.Op) store.Fault {
+		if op.Name == "get" && strings.HasPrefix(op.Key, "bronze/") {
+			once.Do(func() { w.merge(t, func(string) bool { return true }) })
+		}
+		return store.None
+	}
+	if _, err := w.open(p, scope).Run(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.is(want)
+}
+
+// TestRetiredBronze backfills rows whose records were let go: they stay as they
+// are, and the others are corrected.
+func TestRetiredBronze(t *testing.T) {
+	t.Parallel()
+	w := setup(t, pipeline(t))
+	for _, r := range []string{"a hel-001 1 2026-11-01T10:00:00Z", "b hel-001 2 2026-11-02T10:00:00Z", "c hel-001 3 2026-11-03T10:00:00Z", "d hel-001 4 2026-11-04T10:00:00Z"} {
+		w.add(r)
+	}
+	m := bronze.NewMerger(bronze.MergerConfig{Pipeline: w.pipeline.Name, Store: w.objects, Dir: t.TempDir()})
+	runs, err := m.PlanRetire(t.Context(), allRead, time.Now().Add(time.Hour))
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%+v, %v", runs, err)
+	}
+	if _, _, err := m.Retire(t.Context(), runs[0], []int64{1}); err != nil {
+		t.Fatal(err)
+	}
+	w.locate("hel-001=Helsinki")
+	r := w.run(backfill.Scope{ReferenceChanges: true})
+	if r.Differing != 2 || r.Retired != 2 || r.Replayed != 2 || r.Departed != 0 {
+		t.Errorf("got %+v", r)
+	}
+	same(t, "silver", w.rows(silverName, "_partition_offset", "city"), "0 Espoo", "1 Helsinki", "2 Espoo", "3 Helsinki")
+}
