@@ -176,8 +176,8 @@ func TestCover(t *testing.T) {
 		seed := rng.Uint64()
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				v := newRiver(t, rand.New(rand.NewPCG(seed, 0)), 40)
-				for range 6 {
+				v := newRiver(t, rand.New(rand.NewPCG(seed, 0)), 30)
+				for range 4 {
 					for range 4 {
 						v.merge()
 					}
