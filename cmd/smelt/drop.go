@@ -10,6 +10,7 @@ import (
 	"smelt/bronze"
 	"smelt/gold"
 	"smelt/internal/audit"
+	"smelt/internal/maintain"
 	"smelt/silver"
 )
 
@@ -55,9 +56,6 @@ func (c dropCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	fmt.Fprint(io.Out, text)
-	if err := c.refuseLoss(d); err != nil {
-		return err
-	}
 	if !c.Yes {
 		if err := ask(ctx, io, "Delete all that?"); err != nil {
 			return err
@@ -136,16 +134,6 @@ func (c dropCmd) choose(ctx context.Context, l *lake, pipelines []*smelt.Pipelin
 	return d, nil
 }
 
-// refuseLoss refuses to drop silver while bronze lacks records: it could not be
-// read anew without them.
-func (c dropCmd) refuseLoss(d dropping) error {
-	if d.retired == 0 || c.Bronze || !slices.Contains(d.tables, silver.TableName(d.pipeline)) {
-		return nil
-	}
-	return usagef("%s records of bronze.%s are gone by retain: and cannot come back, so silver could not be read anew from it; nothing was done. Its gold tables can be dropped one by one. "+
-		"With --bronze all goes, and what the topic still has is read again", grouped(d.retired), d.pipeline)
-}
-
 // run deletes, each table under its lock, and bronze last.
 func (d dropping) run(ctx context.Context, l *lake, io *streams) error {
 	for _, name := range d.tables {
@@ -156,10 +144,15 @@ func (d dropping) run(ctx context.Context, l *lake, io *streams) error {
 	if len(d.bronze) == 0 {
 		return nil
 	}
+	unlock, err := l.lock(ctx, maintain.Lock("bronze."+d.pipeline), io) // a merge would leave its object behind
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := bronze.Drop(ctx, l.Store, d.bronze); err != nil {
 		return fmt.Errorf("drop bronze.%s: %w", d.pipeline, err)
 	}
-	_, err := fmt.Fprintf(io.Out, "bronze.%s is gone: %s\n", d.pipeline, amount(int64(len(d.bronze)), "object"))
+	_, err = fmt.Fprintf(io.Out, "bronze.%s is gone: %s\n", d.pipeline, amount(int64(len(d.bronze)), "object"))
 	return err
 }
 

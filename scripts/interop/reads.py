@@ -1,6 +1,6 @@
 """Reads a lake with pyiceberg, and compares what it sees with what smelt's shell says.
 
-    interop_pyiceberg.py QUERY    QUERY is the path of query.sh
+    reads.py QUERY    QUERY is the path of query.sh
 
 pyiceberg finds the catalog as a user's would: in .pyiceberg.yaml in $PYICEBERG_HOME. Nothing may write to the lake
 meanwhile. Prints each comparison; exit code 1 when one does not hold.
@@ -10,11 +10,13 @@ import json
 import math
 import subprocess
 import sys
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.catalog import load_catalog
 from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
+from pyiceberg.types import DecimalType, ListType, StructType
 
 # By table: a number to add up, its times, and what its rows are ordered by.
 TABLES = {
@@ -66,15 +68,27 @@ def ask(sql):
 
 
 def comparable(arrow):
-    """The rows as lists, times as microseconds since 1970."""
+    """The rows as lists, times as microseconds since 1970, decimals as JSON has them."""
     columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in arrow.columns]
-    return [list(row) for row in zip(*(c.to_pylist() for c in columns))]
+    rows = zip(*(c.to_pylist() for c in columns))
+    return [[float(v) if isinstance(v, Decimal) else v for v in row] for row in rows]
+
+
+def shell_type(t):
+    """What the shell calls one of pyiceberg's types."""
+    if isinstance(t, DecimalType):
+        return f"DECIMAL({t.precision},{t.scale})"
+    if isinstance(t, ListType):
+        return shell_type(t.element_type) + "[]"
+    if isinstance(t, StructType):
+        return "STRUCT(" + ", ".join(f"{f.name} {shell_type(f.field_type)}" for f in t.fields) + ")"
+    return TYPES.get(str(t), str(t))
 
 
 def compare_schema(name, table):
     shown = {row["column_name"]: row["column_type"] for row in ask(f"DESCRIBE {name}")}
     shown.pop(VIEW_ONLY, None)
-    compare("columns", {f.name: TYPES.get(str(f.field_type), str(f.field_type)) for f in table.schema().fields}, shown)
+    compare("columns", {f.name: shell_type(f.field_type) for f in table.schema().fields}, shown)
 
 
 def compare_rows(name, table):
