@@ -126,7 +126,7 @@ func (k *Keeper) tell(j Job, d Done, took time.Duration, err error) {
 		log.Debug("maintenance gave way", "reason", d.Lost)
 	default:
 		log.Info("maintained", "files_before", d.Before.Files, "files_after", d.After.Files,
-			"bytes_before", d.Before.Bytes, "bytes_after", d.After.Bytes, "took", took.Round(time.Millisecond))
+			"bytes_before", d.Before.Bytes, "bytes_after", d.After.Bytes, "took", took.Round(time.Millisecond).String())
 	}
 }
 
