@@ -256,6 +256,9 @@ func (c *checker) silverRows(t *table.Table) ([]row, error) {
 // rolledBack says whether silver was rolled back and quarantine does not know yet.
 func (c *checker) rolledBack(t *table.Table) (bool, error) {
 	q, err := c.lake.Load(c.ctx, silver.QuarantineName(c.w.load.pipeline.Name))
+	if errors.Is(err, smelt.ErrNotFound) { // a process that makes the tables has come to silver
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
