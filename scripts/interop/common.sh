@@ -184,3 +184,6 @@ caught_up() {
 
 # settled is all of gold's windows that no reading comes to any more, with when they were computed.
 settled() { query "SELECT * FROM gold WHERE hour < '2026-01-02' ORDER BY hour, city"; }
+
+# said says whether the pipeline has logged something.
+said() { grep -q "$1" "$SMELT_HOME/logs/run.log"; }

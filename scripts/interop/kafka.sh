@@ -32,7 +32,7 @@ try_kafka() {
 # jars_of_kafka fetches the broker with all that it depends on.
 jars_of_kafka() {
 	cat >pom.xml <<-END
-		<project xmlns="http://maven.apache.org/POM/4.0.0">
+		<project>
 		  <modelVersion>4.0.0</modelVersion>
 		  <groupId>smelt</groupId><artifactId>interop</artifactId><version>1</version>
 		  <dependencies>

@@ -119,7 +119,6 @@ read_only() {
 	allow '"s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation", "s3:PutObject", "s3:DeleteObject"'
 	flooded $((had + 1000))
 }
-said() { grep -q "$1" "$SMELT_HOME/logs/run.log"; }
 
 wrong_key() {
 	say "a wrong key"

@@ -14,6 +14,7 @@ try_trino() {
 	read_with_trino
 	compact_with_trino
 	expire_with_trino
+	delete_with_trino
 }
 
 # unpack_trino leaves out the other connectors: it starts sooner without them. Maven's own unpacking loses the archive's
@@ -163,3 +164,28 @@ expire_with_trino() {
 	agree tables past
 }
 tagged() { ask_trino "SELECT name, snapshot_id FROM lake.silver.\"sensors\$refs\" WHERE type = 'TAG' ORDER BY name"; }
+
+# delete_with_trino takes rows out behind smelt's back: it must say so, hold gold until it can read silver again, and
+# be whole after the rollback that it asks for.
+delete_with_trino() {
+	local before had code=0
+	had=$(query "SELECT count(*) FROM silver WHERE event_time < '2026-01-02'")
+	before=$("$root/bin/smelt" history silver.sensors --limit 1 --json | sed -n 's/.*"snapshot":\([0-9]*\).*/\1/p')
+	say "Trino deletes rows of silver, by row-level deletes"
+	# While nothing else commits: Trino's DELETE does not try again when another commit came first.
+	ask_trino "DELETE FROM lake.silver.sensors WHERE sensor_id = 'trino-001' AND event_time < TIMESTAMP '2026-01-01 03:00:00 UTC'"
+	resume
+	must "smelt does not say that there are row-level deletes" await said 'row-level deletes; compact it with the engine that made them'
+	"$root/bin/smelt" verify || code=$?
+	same "exit code of verify" "$code" 7
+	code=0
+	ask_trino 'ALTER TABLE lake.silver.sensors EXECUTE optimize'
+	must "gold did not go on after the compaction" await late_arrived $((had - 63))
+	"$root/bin/smelt" verify || code=$?
+	same "exit code of verify" "$code" 7
+	"$root/bin/smelt" rollback silver.sensors "$before" --yes | tail -n 1
+	must "the rows did not come again" await late_arrived "$had"
+	pause
+	"$root/bin/smelt" verify
+	agree tables past
+}
