@@ -48,7 +48,6 @@ func Open(cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("duckdb's temp folder: %w", err)
 	}
 	settings := []string{
-		"SET TimeZone = 'UTC'",
 		fmt.Sprintf("SET memory_limit = '%d B'", cfg.MemoryBytes),
 		"SET temp_directory = " + Literal(filepath.Join(cfg.TempDir, "spill")),
 		fmt.Sprintf("SET max_temp_directory_size = '%d B'", int64(maxSpillBytes)),
@@ -58,18 +57,19 @@ func Open(cfg Config) (*DB, error) {
 		settings = append(settings, fmt.Sprintf("SET threads = %d", cfg.Threads))
 	}
 	connector, err := duckdb.NewConnector("", func(conn driver.ExecerContext) error {
-		for _, s := range settings {
-			if _, err := conn.ExecContext(context.Background(), s, nil); err != nil {
-				return fmt.Errorf("%s: %w", s, err)
-			}
-		}
-		return nil
+		_, err := conn.ExecContext(context.Background(), "SET TimeZone = 'UTC'", nil) // of the connection; the others are the instance's
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open duckdb: %w", err)
 	}
 	pool := sql.OpenDB(connector)
-	pool.SetMaxIdleConns(0) // a connection that is given back takes its temp tables along
+	pool.SetMaxIdleConns(0)      // a connection that is given back takes its temp tables along
+	for _, s := range settings { // once: a folder that was spilled to cannot be set any more, not even to itself
+		if _, err := pool.Exec(s); err != nil {
+			return nil, errors.Join(fmt.Errorf("open duckdb: %s: %w", s, err), pool.Close())
+		}
+	}
 	return &DB{pool: pool, tempDir: cfg.TempDir}, nil
 }
 

@@ -1,0 +1,40 @@
+package duck_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"smelt/internal/duck"
+)
+
+// Sessions can be opened after DuckDB has spilled to disk.
+func TestSessionAfterSpill(t *testing.T) {
+	t.Parallel()
+	db, err := duck.Open(duck.Config{MemoryBytes: 64 << 20, TempDir: t.TempDir(), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	session, err := db.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	if err := session.Exec(t.Context(), "CREATE TABLE work.t AS SELECT md5(range::VARCHAR) AS h FROM range(2_500_000)"); err != nil {
+		t.Fatal(err)
+	}
+	var spilled int64
+	if err := session.Row(t.Context(), "SELECT coalesce(sum(size), 0)::BIGINT FROM duckdb_temporary_files()", &spilled); err != nil || spilled == 0 {
+		t.Fatalf("%d bytes were spilled, %v", spilled, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(db.Dir(), "spill", "*")); err != nil || len(left) == 0 {
+		t.Errorf("nothing is in the folder for that, %v", err)
+	}
+	another, err := db.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := another.Close(); err != nil {
+		t.Error(err)
+	}
+}
