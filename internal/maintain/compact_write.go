@@ -3,6 +3,7 @@ package maintain
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,6 +14,9 @@ import (
 
 // write writes the rows of a merge's files as one file, in the order of time.
 func (c *compactor) write(ctx context.Context, t *table.Table, m merge, dir string) (smelt.DataFile, error) {
+	if err := checkColumns(t); err != nil {
+		return smelt.DataFile{}, err
+	}
 	paths, release, err := c.Area.Fetch(ctx, m.files)
 	if err != nil {
 		return smelt.DataFile{}, err
@@ -52,9 +56,24 @@ func (c *compactor) order(t *table.Table) string {
 // refusal is why files cannot be merged, now or later.
 type refusal struct{ error }
 
+// checkColumns refuses a table to which another engine has given columns that DuckDB
+// cannot write as they are.
+func checkColumns(t *table.Table) error {
+	odd := t.NotRewritable()
+	for _, c := range t.Columns() {
+		if strings.HasPrefix(c.Name, "__") { // which WriteParquet leaves out
+			odd = append(odd, c.Name)
+		}
+	}
+	if len(odd) > 0 {
+		return refusal{fmt.Errorf("column %s cannot be written as it is: compact the table with the engine that made it", strings.Join(odd, ", "))}
+	}
+	return nil
+}
+
 // checkFields refuses files whose columns cannot be told by their ids: other
 // engines may take in files that have none, and rename a field within a struct,
-// which DuckDB finds by name.
+// or drop it and add it again, which DuckDB finds by name.
 func checkFields(ctx context.Context, session *duck.Session, t *table.Table, paths []string) error {
 	rows, err := session.Query(ctx, "SELECT DISTINCT name, coalesce(field_id, -1) FROM parquet_schema("+duck.List(paths)+") WHERE field_id IS NOT NULL OR num_children IS NULL ORDER BY ALL")
 	if err != nil {
@@ -62,6 +81,7 @@ func checkFields(ctx context.Context, session *duck.Session, t *table.Table, pat
 	}
 	defer rows.Close()
 	fields := t.StructFields()
+	named := slices.Collect(maps.Values(fields))
 	for rows.Next() {
 		var name string
 		var id int
@@ -73,6 +93,9 @@ func checkFields(ctx context.Context, session *duck.Session, t *table.Table, pat
 		}
 		if now, ok := fields[id]; ok && now != name {
 			return refusal{fmt.Errorf("field %s of a struct was %s when a file was written: compact the table with the engine that renamed it", now, name)}
+		}
+		if !t.HasField(id) && slices.ContainsFunc(named, func(now string) bool { return strings.EqualFold(now, name) }) {
+			return refusal{fmt.Errorf("field %s of a struct is not the one of that name when a file was written: compact the table with the engine that dropped it", name)}
 		}
 	}
 	return rows.Err()

@@ -89,7 +89,7 @@ func (p tiers) group(files []table.File) (merges []merge) {
 		if at := p.appended(f); at.After(appended) {
 			appended = at
 		}
-		if f.Bytes < p.target-p.target/4 {
+		if f.Bytes < p.target-p.target/4 && f.Rows > 0 { // other engines may have files without rows
 			small, bytes = append(small, f), bytes+f.Bytes
 		}
 	}

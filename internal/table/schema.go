@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -160,9 +161,29 @@ func duckType(t iceberg.Type) smelt.Type {
 		return smelt.Type{Name: "list", Elem: &elem}
 	case *iceberg.StructType:
 		return smelt.Type{Name: "struct", Fields: columns(t.FieldList)}
+	case *iceberg.MapType: // another engine's, as what follows
+		return smelt.Type{Name: fmt.Sprintf("map(%s, %s)", duckType(t.KeyType), duckType(t.ValueType))}
 	default:
-		return smelt.Type{Name: t.String()} // another engine's, such as a map
+		return smelt.Type{Name: t.String()}
 	}
+}
+
+// rewritable says whether DuckDB writes values of a type as they were: a fixed
+// would become a binary, and a field within a map cannot be found by its id.
+func rewritable(t iceberg.Type) bool {
+	switch t := t.(type) {
+	case *iceberg.ListType:
+		return rewritable(t.Element)
+	case *iceberg.StructType:
+		return !slices.ContainsFunc(t.FieldList, func(f iceberg.NestedField) bool { return !rewritable(f.Type) })
+	case iceberg.DecimalType:
+		return true
+	}
+	return slices.Contains([]iceberg.Type{
+		iceberg.PrimitiveTypes.Bool, iceberg.PrimitiveTypes.Int32, iceberg.PrimitiveTypes.Int64, iceberg.PrimitiveTypes.Float32,
+		iceberg.PrimitiveTypes.Float64, iceberg.PrimitiveTypes.String, iceberg.PrimitiveTypes.Date, iceberg.PrimitiveTypes.Time,
+		iceberg.PrimitiveTypes.Timestamp, iceberg.PrimitiveTypes.TimestampTz, iceberg.PrimitiveTypes.UUID, iceberg.PrimitiveTypes.Binary,
+	}, t)
 }
 
 // fieldIDs returns what follows FIELD_IDS in DuckDB's COPY for fields.

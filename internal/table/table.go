@@ -53,6 +53,23 @@ func (t *Table) StructFields() map[int]string {
 	return names
 }
 
+// HasField says whether a column, or a field within one, has an id.
+func (t *Table) HasField(id int) bool {
+	_, ok := t.ice.Schema().FindFieldByID(id)
+	return ok
+}
+
+// NotRewritable returns the names of the columns whose values DuckDB would not
+// write as other engines have written them.
+func (t *Table) NotRewritable() (names []string) {
+	for _, f := range t.ice.Schema().Fields() {
+		if !rewritable(f.Type) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // Partition returns how the table is partitioned.
 func (t *Table) Partition() []smelt.PartitionField {
 	return partitionFields(t.ice.Spec(), t.ice.Schema())

@@ -1,0 +1,132 @@
+package maintain_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/iceberg-go"
+	ice "github.com/apache/iceberg-go/table"
+
+	"smelt"
+	"smelt/internal/maintain"
+	"smelt/internal/table"
+)
+
+// put commits a file with the rows of a query.
+func (r *running) put(name, query string, rows int64, partition map[string]any) {
+	r.t.Helper()
+	path := filepath.Join(r.t.TempDir(), "a.parquet")
+	if err := r.session.Exec(r.t.Context(), "COPY ("+query+") TO '"+path+"' (FORMAT parquet, COMPRESSION zstd, FIELD_IDS "+r.load(name).FieldIDs()+")"); err != nil {
+		r.t.Fatal(err)
+	}
+	r.putFile(name, path, rows, partition)
+}
+
+// putFile commits a file.
+func (r *running) putFile(name, path string, rows int64, partition map[string]any) {
+	r.t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	tbl := r.load(name)
+	staged, err := r.config.Area.Upload(r.t.Context(), tbl, []smelt.DataFile{{Path: path, Rows: rows, Bytes: info.Size(), Partition: partition}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.commit(name, table.Change{Add: []table.File{staged[0].File}})
+}
+
+// A field of a struct that another engine has dropped and added again has no values in
+// the files of before: a merge must not bring them back.
+func TestCompactFieldAddedAgain(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	integer := smelt.Type{Name: "integer"}
+	_, err := r.config.Area.Lake.Create(t.Context(), readingsHourly, table.Definition{Columns: []smelt.Column{
+		{Name: "hour", Type: smelt.Type{Name: "timestamptz"}},
+		{Name: "s", Type: smelt.Type{Name: "struct", Fields: []smelt.Column{{Name: "a", Type: integer}, {Name: "b", Type: integer}}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r.put(readingsHourly, "SELECT TIMESTAMPTZ '2026-11-01 00:00:00+00' AS hour, {a: 1, b: 2} AS s", 1, nil)
+	}
+	e := &engine{r, readingsHourly}
+	e.commit(func(_ *ice.Table, tx *ice.Transaction) error {
+		return tx.UpdateSchema(true, true).DeleteColumn([]string{"s", "a"}).Commit()
+	})
+	e.commit(func(_ *ice.Table, tx *ice.Transaction) error {
+		return tx.UpdateSchema(true, true).AddColumn([]string{"s", "a"}, iceberg.PrimitiveTypes.Int32, "", false, nil).Commit()
+	})
+	done := r.do(r.plan(maintain.Compaction(r.config, readingsHourly, readingsHourly), rested))
+	if len(done) != 1 || !strings.Contains(done[0].Lost, "field a of a struct is not the one") {
+		t.Errorf("did %+v", done)
+	}
+}
+
+// A column of another engine that DuckDB would write otherwise keeps the table from
+// being merged, and the pipeline goes on.
+func TestCompactColumnsOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, typ := range map[string]iceberg.Type{
+		"f": iceberg.FixedTypeOf(4),
+		"m": &iceberg.MapType{KeyID: 100, KeyType: iceberg.PrimitiveTypes.String, ValueID: 101, ValueType: iceberg.PrimitiveTypes.Int32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t)
+			r.stream(2)
+			(&engine{r, readingsSilver}).commit(func(_ *ice.Table, tx *ice.Transaction) error {
+				return tx.UpdateSchema(true, true).AddColumn([]string{name}, typ, "", false, nil).Commit()
+			})
+			r.stream(1)
+			if got := len(r.rows(readingsSilver)); got != r.sent {
+				t.Errorf("silver has %d rows, want %d", got, r.sent)
+			}
+			done := r.do(r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested))
+			if len(done) != 1 || !strings.Contains(done[0].Lost, "column "+name+" cannot be written as it is") {
+				t.Errorf("did %+v", done)
+			}
+		})
+	}
+}
+
+// Files without rows, which other engines may have, are left alone.
+func TestCompactWithoutRows(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	r.stream(2)
+	tbl := r.load(readingsSilver)
+	for range 2 {
+		path := filepath.Join(t.TempDir(), "a.parquet")
+		if err := r.session.Exec(t.Context(), "COPY (SELECT 's' AS sensor WHERE false) TO '"+path+"' (FORMAT parquet, FIELD_IDS {sensor: 1})"); err != nil {
+			t.Fatal(err)
+		}
+		key := r.config.Area.Lake.Key(tbl.Location()) + "/data/" + filepath.Base(filepath.Dir(path)) + "-empty.parquet"
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &engine{r, readingsSilver}
+		if err := e.WriteFile("s3://test/"+key, data); err != nil {
+			t.Fatal(err)
+		}
+		e.commit(func(t *ice.Table, tx *ice.Transaction) error {
+			spec := t.Spec()
+			b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, "s3://test/"+key, iceberg.ParquetFile,
+				map[int]any{spec.Field(0).FieldID: iceberg.Date(7)}, nil, nil, 0, int64(len(data)))
+			if err != nil {
+				return err
+			}
+			return tx.AddDataFiles(r.t.Context(), []iceberg.DataFile{b.Build()}, nil)
+		})
+	}
+	jobs := r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested)
+	if got := whats(jobs); got != "ts_day=2026-11-01: 2 small files" {
+		t.Errorf("to do: %s", got)
+	}
+}
