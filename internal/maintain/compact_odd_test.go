@@ -1,10 +1,13 @@
 package maintain_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go"
 	ice "github.com/apache/iceberg-go/table"
@@ -128,5 +131,27 @@ func TestCompactWithoutRows(t *testing.T) {
 	jobs := r.plan(maintain.Compaction(r.config, readingsSilver, readingsSilver), rested)
 	if got := whats(jobs); got != "ts_day=2026-11-01: 2 small files" {
 		t.Errorf("to do: %s", got)
+	}
+}
+
+// A file that cannot be read keeps no other from being merged.
+func TestCompactDamaged(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	r.stream(8)
+	for range 9 {
+		path := filepath.Join(t.TempDir(), "a.parquet")
+		if err := os.WriteFile(path, []byte("no Parquet at all"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.putFile(readingsSilver, path, 1, map[string]any{"ts_day": int64(7)})
+	}
+	var did []string
+	task := maintain.Compaction(r.config, readingsSilver, readingsSilver)
+	err := task.Do(t.Context(), func(j maintain.Job, d maintain.Done, _ time.Duration, err error) {
+		did = append(did, fmt.Sprint(j.What, " ", err == nil && d.Lost == ""))
+	})
+	if want := []string{"ts_day=1970-01-08: 9 small files false", "ts_day=2026-11-01: 8 small files true"}; err == nil || !slices.Equal(did, want) {
+		t.Errorf("did %q, %v", did, err)
 	}
 }

@@ -10,6 +10,7 @@ package maintain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -85,19 +86,28 @@ type Done struct {
 // Observe is told of a job that was run, how long it took, and how it failed.
 type Observe func(j Job, d Done, took time.Duration, err error)
 
-// Do plans a task and runs its jobs. It ends with the first that fails.
+// mostFailed is after how many jobs that fail a Do leaves the rest of them: a file
+// that cannot be read keeps no other from being merged, but a store that is away
+// fails them all.
+const mostFailed = 3
+
+// Do plans a task and runs its jobs, also when some of them fail.
 func (t Task) Do(ctx context.Context, observe Observe) error {
 	jobs, err := t.Plan(ctx, time.Now())
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", t.Kind, t.Table, err)
 	}
+	var failed []error
 	for _, j := range jobs {
 		begin := time.Now()
 		done, err := j.Run(ctx)
 		observe(j, done, time.Since(begin), err)
 		if err != nil {
-			return fmt.Errorf("%s %s, %s: %w", j.Kind, j.Table, j.What, err)
+			failed = append(failed, fmt.Errorf("%s %s, %s: %w", j.Kind, j.Table, j.What, err))
+		}
+		if ctx.Err() != nil || len(failed) == mostFailed {
+			break
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
