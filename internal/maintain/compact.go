@@ -22,6 +22,10 @@ const compactEvery = 2 * time.Minute
 // no lock, commit as well and leave its files alone.
 const compactTries = 5
 
+// regain is the part by which the size of merged files grows again at each look, once
+// it was halved for want of memory: in an hour and a half it has doubled.
+const regain = 64
+
 // appendedProperty of a compaction's snapshot says when rows last came into the
 // partition: the files that came with them are gone.
 const appendedProperty = "smelt.appended"
@@ -35,6 +39,7 @@ type compactor struct {
 	sort        []string     // columns
 	corrects    string       // the lock that a backfill of the table holds; "" for none
 	told        atomic.Value // why it cannot be done, as was last said
+	fits        atomic.Int64 // bytes of files that DuckDB's memory takes, as far as is known; 0: any
 }
 
 // compaction is the task that merges small data files of a table, whose writers
@@ -65,7 +70,7 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 		return nil, err
 	}
 	p := tiers{
-		target:   cmp.Or(c.Policy.FileBytes, DefaultFileBytes),
+		target:   c.target(),
 		appended: func(f table.File) time.Time { return appended(t, f) },
 		within:   func(f table.File) (lo, hi time.Time, ok bool) { return f.Range(c.sort[0]) },
 		now:      now,
@@ -80,6 +85,18 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 		})
 	}
 	return jobs, nil
+}
+
+// target is how large files get: what the policy says, or less where that much does
+// not fit into DuckDB's memory.
+func (c *compactor) target() int64 {
+	target := cmp.Or(c.Policy.FileBytes, DefaultFileBytes)
+	fits := c.fits.Load()
+	if fits == 0 {
+		return target
+	}
+	c.fits.Store(fits + fits/regain)
+	return min(target, fits)
 }
 
 // load gives the table and its files; none when there is nothing that could be

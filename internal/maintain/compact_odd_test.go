@@ -13,6 +13,7 @@ import (
 	ice "github.com/apache/iceberg-go/table"
 
 	"smelt"
+	"smelt/internal/duck"
 	"smelt/internal/maintain"
 	"smelt/internal/table"
 )
@@ -153,5 +154,42 @@ func TestCompactDamaged(t *testing.T) {
 	})
 	if want := []string{"ts_day=1970-01-08: 9 small files false", "ts_day=2026-11-01: 8 small files true"}; err == nil || !slices.Equal(did, want) {
 		t.Errorf("did %q, %v", did, err)
+	}
+}
+
+// Files of long rows may not fit into DuckDB's memory together: fewer of them do.
+func TestCompactMemory(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	if _, err := r.config.Area.Lake.Create(t.Context(), readingsHourly, table.Definition{Columns: []smelt.Column{
+		{Name: "hour", Type: smelt.Type{Name: "timestamptz"}}, {Name: "text", Type: smelt.Type{Name: "varchar"}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	const files, rows = 16, 150
+	for i := range files {
+		r.put(readingsHourly, fmt.Sprintf("SELECT TIMESTAMPTZ '2026-11-01 00:00:00+00' + INTERVAL (%d) MINUTE AS hour, repeat(md5(range::VARCHAR), 3000) AS text FROM range(%d)", i, rows), rows, nil)
+	}
+	small, err := duck.Open(duck.Config{MemoryBytes: 200 << 20, TempDir: t.TempDir(), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, small.Close)
+	r.config.Duck = small
+	task := maintain.Compaction(r.config, readingsHourly, readingsHourly)
+	var lost []string
+	const looks = 8
+	for range looks {
+		for _, d := range r.do(r.plan(task, rested)) {
+			if d.Lost != "" {
+				lost = append(lost, d.Lost)
+			}
+		}
+	}
+	if left := len(r.files(readingsHourly)); left > files/2 || len(lost) == 0 {
+		t.Errorf("%d files are left of %d; lost: %q", left, files, lost)
+	}
+	if jobs := r.plan(task, rested); len(jobs) > 0 {
+		t.Errorf("still to do: %s; lost: %q", whats(jobs), lost)
 	}
 }

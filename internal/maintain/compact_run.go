@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/staging"
 	"smelt/internal/table"
@@ -18,6 +19,9 @@ import (
 // run merges files into one.
 func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 	began := time.Now()
+	if fits := c.fits.Load(); fits > 0 && m.size().Bytes > 2*fits {
+		return Done{Lost: "a smaller one did not fit into DuckDB's memory"}, nil
+	}
 	dir, err := c.Duck.TempDir()
 	if err != nil {
 		return Done{}, err
@@ -32,6 +36,11 @@ func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 		if _, lost, lookErr := c.live(ctx, &m); lost != "" && lookErr == nil {
 			return Done{Lost: lost}, nil
 		}
+	}
+	if duck.OutOfMemory(err) {
+		c.fits.Store(m.size().Bytes * 2 / 5) // a merge has up to one and a half times that
+		c.Log.Warn("a merge did not fit into DuckDB's memory; files of this table become smaller", "table", c.table, "bytes", m.size().Bytes)
+		return Done{Lost: "it does not fit into DuckDB's memory"}, nil
 	}
 	if no := new(refusal); errors.As(err, no) {
 		c.tell(no)
