@@ -193,10 +193,16 @@ func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]iceberg.Manif
 	}
 	var out []iceberg.ManifestEntry
 	for _, m := range manifests {
+		own := m.SnapshotID() == s.SnapshotID // else it was there before
 		if m.ManifestContent() == iceberg.ManifestContentDeletes {
-			return nil, fmt.Errorf("snapshot %d has row-level deletes: %w", s.SnapshotID, ErrUnknown)
+			// A compaction leaves one that names only what it removed, and later
+			// snapshots carry it along.
+			if own || m.HasAddedFiles() || m.HasExistingFiles() {
+				return nil, fmt.Errorf("snapshot %d has row-level deletes: %w", s.SnapshotID, ErrUnknown)
+			}
+			continue
 		}
-		if m.SnapshotID() != s.SnapshotID { // it was there before
+		if !own {
 			continue
 		}
 		for e, err := range m.Entries(io, false) {

@@ -134,4 +134,21 @@ func TestRowDeletes(t *testing.T) {
 	if _, _, err := tbl.Changes(t.Context(), before, head(t, tbl)); !errors.Is(err, table.ErrUnknown) {
 		t.Errorf("Changes: got %v, want ErrUnknown", err)
 	}
+	// Once they are compacted away, what comes after is known again.
+	if err := tbl.CompactDeletes(t.Context(), whole[0], put(t, l, tbl, "compacted", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if tbl, err = l.Load(t.Context(), "silver.a"); err != nil {
+		t.Fatal(err)
+	}
+	compacted := head(t, tbl)
+	for range 2 {
+		tbl = commit(t, tbl, table.Change{Add: []table.File{put(t, l, tbl, fmt.Sprint(head(t, tbl)), 1)}})
+	}
+	if added, removed, err := tbl.Changes(t.Context(), compacted, head(t, tbl)); err != nil || len(added) != 2 || len(removed) != 0 {
+		t.Errorf("Changes after the compaction: got %d added, %d removed, %v, want 2 added", len(added), len(removed), err)
+	}
+	if _, _, err := tbl.Changes(t.Context(), before, head(t, tbl)); !errors.Is(err, table.ErrUnknown) {
+		t.Errorf("Changes across the deletes: got %v, want ErrUnknown", err)
+	}
 }

@@ -72,6 +72,31 @@ func (t *Table) DeleteRows(ctx context.Context, f File) error {
 	return err
 }
 
+// CompactDeletes commits a compaction of a file and its row-level deletes, as
+// another engine would.
+func (t *Table) CompactDeletes(ctx context.Context, whole, compacted File) error {
+	removed := []iceberg.DataFile{whole.data}
+	manifests, err := t.ice.CurrentSnapshot().Manifests(&storeIO{ctx: ctx, lake: t.lake})
+	if err != nil {
+		return err
+	}
+	entries, err := t.entries(ctx, manifests, true)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.DataFile().ContentType() != iceberg.EntryContentData {
+			removed = append(removed, e.DataFile())
+		}
+	}
+	tx := t.ice.NewTransaction()
+	if err := tx.NewRewrite(nil).Apply(removed, []iceberg.DataFile{compacted.data}, nil).Commit(ctx); err != nil {
+		return err
+	}
+	_, err = tx.Commit(ctx)
+	return err
+}
+
 // KeepOnMain has main keep a number of snapshots, as another engine would.
 func (t *Table) KeepOnMain(ctx context.Context, snapshots int) error {
 	update := ice.NewSetSnapshotRefUpdate(ice.MainBranch, t.ice.CurrentSnapshot().SnapshotID, ice.BranchRef, 0, 0, snapshots)
