@@ -130,8 +130,8 @@ func (r silverRetention) models(ctx context.Context) (out []computed, err error)
 	return out, nil
 }
 
-// lacks says why rows must stay for a gold table; "" when it has all that is older
-// than the cutoff.
+// lacks says why rows must stay for a gold table; "" when it has all of the windows
+// that the cutoff freezes. The last of them may have rows that are younger.
 func (r silverRetention) lacks(ctx context.Context, m computed, out retiring) (string, error) {
 	if !m.recorded || m.ledger.Model != gold.Digest(m.Model) {
 		return m.table + " has not been computed yet", nil
@@ -143,10 +143,12 @@ func (r silverRetention) lacks(ctx context.Context, m computed, out retiring) (s
 	if err != nil {
 		return "", err
 	}
-	floor := gold.Floor(m.Window, out.before, m.ledger)
+	after := out.before
+	after.Retained = later(out.before.Retained, out.cutoff)
+	floor, next := gold.Floor(m.Window, out.before, m.ledger), gold.Floor(m.Window, after, m.ledger)
 	for _, f := range append(added, removed...) {
 		oldest, newest, ok := f.Range(r.Pipeline.Events.Time)
-		if !ok || oldest.Before(out.cutoff) && !gold.Frozen(m.Window, newest, floor) {
+		if !ok || gold.Frozen(m.Window, oldest, next) && !gold.Frozen(m.Window, newest, floor) {
 			return m.table + " does not have all of it yet", nil
 		}
 	}

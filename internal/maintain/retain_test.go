@@ -173,6 +173,35 @@ func TestRetainWaits(t *testing.T) {
 	})
 }
 
+// TestRetainWaitsForTheEdge has silver keep what it has until gold has all of the
+// window that the cutoff lies in, since that one is frozen as a whole.
+func TestRetainWaitsForTheEdge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := openLake(t)
+		l.send("a", time.Now())
+		l.drain()
+		time.Sleep(keepSilver + day + 30*time.Minute)
+		l.send("a", time.Now().Add(-keepSilver+15*time.Minute)) // young enough, but not its window
+		stages := l.Line.Gold
+		l.Line.Gold = nil
+		l.drain()
+		want := []string{"silver.p: gold.p_hourly does not have all of it yet"}
+		if got := l.retain(); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		l.Line.Gold = stages
+		l.drain()
+		if got := l.retain(); len(got) > 0 {
+			t.Errorf("got %q, want none", got)
+		}
+		if n := len(l.windows()); n != 2 {
+			t.Errorf("gold has %d windows, want both", n)
+		}
+		l.verify()
+	})
+}
+
 // TestRetainLonger gives more time than before: what is frozen stays so, and what
 // comes is retired as it is due.
 func TestRetainLonger(t *testing.T) {
