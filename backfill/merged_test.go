@@ -1,13 +1,18 @@
 package backfill_test
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"smelt"
 	"smelt/backfill"
 	"smelt/bronze"
 	"smelt/internal/store"
@@ -77,6 +82,45 @@ func TestMergedBronze(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.is(want)
+}
+
+// TestStaleObject has a writer that was held up for long put an object under a name
+// that is free again, since what had it was merged and deleted. The object reaches
+// over the beginning of the next one: no record of it is replayed twice.
+func TestStaleObject(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := setup(t, pipeline(t))
+		var readings []string
+		for i := range 7 {
+			readings = append(readings, fmt.Sprintf("%d hel-001 %[1]d 2026-11-01T10:00:00Z", i))
+		}
+		w.add(readings[:2]...)
+		held := w.clone(t)
+		held.receive(readings[2:6]...)
+		w.add(readings[2:4]...)
+		time.Sleep(time.Hour) // so that these are merged, and the next ones are not
+		w.add(readings[4:6]...)
+		w.add(readings[6])
+		w.merge(t, func(string) bool { return true })
+		key := bronze.Name{Pipeline: w.pipeline.Name, Start: 2, Codec: bronze.Zstd}.Key()
+		body, o, err := held.objects.Get(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.objects.Put(t.Context(), key, bytes.NewReader(data), smelt.PutOptions{IfAbsent: true, Meta: o.Meta}); err != nil {
+			t.Fatal(err)
+		}
+		w.locate("hel-001=Helsinki")
+		r := w.run(backfill.Scope{Where: "v >= 2"})
+		if r.Replayed != 5 || r.Differing != 5 || r.Rows != 7 {
+			t.Errorf("got %+v, want 5 rows of 7 replayed", r)
+		}
+	})
 }
 
 // TestRetiredBronze backfills rows whose records were let go: they stay as they

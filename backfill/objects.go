@@ -49,16 +49,19 @@ type span struct {
 }
 
 // list lists the objects of a span. A hole between two of them, which objects that
-// are being cleaned may leave, shows when they are read.
+// are being cleaned may leave, shows when they are read. Where the first one ends it
+// says itself: it may be left of what was merged, and then what the listing shows
+// after it need not be what comes next.
 func (j *Job) list(ctx context.Context, s span) (all []bronze.Ref, err error) {
-	first, _, err := j.Bronze.Find(ctx, s.partition, s.first)
+	first, meta, err := j.Bronze.Find(ctx, s.partition, s.first)
 	if errors.Is(err, smelt.ErrNotFound) {
 		err = smelt.Mark(smelt.ErrStore, fmt.Errorf("bronze.%s has no object with record %d:%d, which silver has: it was deleted (%w)", j.Pipeline.Name, s.partition, s.first, err))
 	}
 	if err != nil {
 		return nil, err
 	}
-	for position := first.Start; ; {
+	all = append(all, first)
+	for position := meta.End; position <= s.last; {
 		refs, err := j.Bronze.After(ctx, s.partition, position, math.MaxInt64)
 		if err != nil {
 			return nil, err
@@ -77,6 +80,7 @@ func (j *Job) list(ctx context.Context, s span) (all []bronze.Ref, err error) {
 		}
 		position = last.End
 	}
+	return all, nil
 }
 
 // holding are those of some objects that hold records of a table of lineages.

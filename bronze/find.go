@@ -78,10 +78,11 @@ func (r *Reader) lacks(ctx context.Context, partition int32, offset int64, befor
 	return broken("%s, but the next object is %s", before, next[0].Key)
 }
 
-// floor finds the last object that starts at or below an offset. It looks for
-// one further and further back, a page at a time, and then, should a page not
-// reach up to the offset, halves what is left. In a chain without leftovers that is the object which covers
-// the offset. It is the zero Ref when there is none.
+// floor finds the last object that starts at or below an offset, or of those listed
+// with it one that covers its start and reaches further. It looks further and further
+// back, a page at a time, and then, should a page not reach up to the offset, halves
+// what is left. In a chain without leftovers that is the object which covers the
+// offset. It is the zero Ref when there is none.
 func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at Ref, err error) {
 	low, high := int64(0), offset // the object starts between them, both inclusive
 	for step := int64(findStep); low <= high; {
@@ -102,7 +103,8 @@ func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at R
 			high = probe - 1
 			continue
 		}
-		at, low = page[n-1], page[n-1].Start+1
+		last := page[n-1].Start
+		at, low = cover(page[:n], last)[0], last+1
 		if n < len(page) || len(page) < r.page {
 			return at, nil
 		}
