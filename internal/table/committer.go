@@ -28,12 +28,17 @@ type committer struct {
 	// prepared; 0: of no matter. Main may be at the same snapshot again, after others
 	// that were rolled back.
 	after int64
+
+	// fence is when the table had last been looked through for orphans then; nil: of no
+	// matter. Files that others have named may be older than made says.
+	fence *string
 }
 
 // guarded is what a snapshot is committed through that has files made at a time and
 // later.
 func (t *Table) guarded(made time.Time, tags []tag) *committer {
-	return &committer{t.lake, t.name, tags, made, t.ice.Metadata().LastSequenceNumber()}
+	fence := t.ice.Properties()[fenceProperty]
+	return &committer{t.lake, t.name, tags, made, t.ice.Metadata().LastSequenceNumber(), &fence}
 }
 
 func (l *Lake) committer(name string) ice.CatalogIO { return &committer{lake: l, name: name} }
@@ -62,6 +67,9 @@ func (c *committer) CommitTable(ctx context.Context, _ ice.Identifier, reqs []ic
 	}
 	if last := base.ice.Metadata().LastSequenceNumber(); c.after > 0 && last != c.after {
 		return nil, "", fmt.Errorf("%w: %w: %d snapshots came and went", ice.ErrCommitFailed, ErrConflict, last-c.after)
+	}
+	if c.fence != nil && base.ice.Properties()[fenceProperty] != *c.fence {
+		return nil, "", fmt.Errorf("%w: %w: it was looked through for orphans", ice.ErrCommitFailed, ErrConflict)
 	}
 	// By the metadata that the swap begins from: see RemoveOrphans.
 	if age := time.Since(c.made); !c.made.IsZero() && age > FileAge {

@@ -57,8 +57,8 @@ func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) (orph
 // Fenced is a table as it was right after a Fence.
 type Fenced struct{ *Table }
 
-// Fence swaps a table's metadata for one that says when that was. No commit that
-// was prepared on an earlier one comes through any more.
+// Fence swaps a table's metadata for one that says when that was. No commit to a
+// table as it was loaded before comes through any more.
 func (l *Lake) Fence(ctx context.Context, name string) (Fenced, error) {
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	err := l.amend(ctx, name, func(*Table) ([]ice.Update, error) {
@@ -80,11 +80,11 @@ func (l *Lake) Fence(ctx context.Context, name string) (Fenced, error) {
 // It is safe although commits go on, and although some may have been held up for
 // days between the upload of their files and the swap of the metadata. A commit
 // that came through before the fence is in the metadata that is looked at here.
-// One that has read its metadata before the fence is refused by the catalog after
-// it. One that reads it after the fence checks only then that its files are younger
-// than FileAge, so they were not old enough to be found. The same holds for a
-// commit whose outcome is unknown: its files are in the metadata, or can never get
-// there any more.
+// One to a table that was loaded before the fence is refused: by its own look at the
+// metadata that it swaps, or by the catalog. One to a table that was loaded after it
+// checks only then that its files are younger than FileAge, so they were not old
+// enough to be found. The same holds for a commit whose outcome is unknown: its files
+// are in the metadata, or can never get there any more.
 func (t Fenced) RemoveOrphans(ctx context.Context, found []smelt.Object) ([]smelt.Object, error) {
 	orphans, err := t.unreachedOf(ctx, found)
 	if err != nil {

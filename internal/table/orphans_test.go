@@ -239,3 +239,23 @@ func TestOrphansOfHeldUpCommit(t *testing.T) {
 		checkWhole(t, l, "silver.a")
 	})
 }
+
+// Nothing is committed to a table that was loaded before it was looked through: a file
+// that another table's ledger names is described anew, however old it is.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl := create(t, l, "silver.a", readings())
+	f := put(t, l, tbl, "f", 1)
+	if _, err := l.Fence(t.Context(), "silver.a"); err != nil {
+		t.Fatal(err)
+	}
+	before := keys(t, l.store, "")
+	if _, err := tbl.Commit(t.Context(), table.Change{Add: []table.File{f}}); !errors.Is(err, table.ErrConflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	if got := keys(t, l.store, ""); !slices.Equal(got, before) {
+		t.Errorf("objects %q, were %q", got, before)
+	}
+	commit(t, load(t, l, "silver.a"), table.Change{Add: []table.File{f}})
+}
