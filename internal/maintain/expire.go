@@ -19,7 +19,8 @@ import (
 const expireEvery = time.Minute
 
 // mostBehind is how many silver snapshots are kept for a gold table that does not
-// get on: each makes every commit to silver a little slower.
+// get on, or is to be computed as a whole, which may take long and reads the files
+// of one snapshot that nobody knows: each makes every commit to silver a little slower.
 const mostBehind = 2000
 
 // expiry drops the snapshots of a table that nobody keeps. It holds the lock under
@@ -76,38 +77,43 @@ func (e *expirer) policy(ctx context.Context) (policy table.Retention, err error
 	p := e.Policy
 	policy = table.Retention{Last: p.Snapshots, Grace: p.Grace, Hourly: p.Hourly, Daily: p.Daily}
 	if e.name == silver.TableName(e.Pipeline.Name) {
-		policy.Needed, err = e.needed(ctx)
+		var whole bool
+		if policy.Needed, whole, err = e.needed(ctx); whole {
+			policy.Last = max(policy.Last, mostBehind)
+		}
 	}
 	return policy, err
 }
 
 // needed are the silver snapshots from which gold and quarantine go on, and the
-// newest one: what comes while the expiry is at work is not its business.
-func (e *expirer) needed(ctx context.Context) ([]int64, error) {
-	needed, err := e.handed(ctx)
-	if err != nil {
-		return nil, err
+// newest one: what comes while the expiry is at work is not its business. whole says
+// whether a gold table is to be computed from all of silver.
+func (e *expirer) needed(ctx context.Context) (needed []int64, whole bool, err error) {
+	if needed, err = e.handed(ctx); err != nil {
+		return nil, false, err
 	}
 	for _, m := range e.Pipeline.Gold {
-		name := gold.TableName(e.Pipeline.Name, m.Name)
-		l, err := read[ledger.Gold](ctx, e.Area.Lake, name)
+		snapshot, err := e.from(ctx, m)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		switch behind, err := e.behind(ctx, l.SilverSnapshot); {
-		case err != nil:
-			return nil, err
-		case behind > mostBehind:
-			e.Log.Warn("gold is too far behind for silver to keep the snapshots in between; it will recompute everything", "table", name, "snapshots", behind)
-		case l.SilverSnapshot != 0:
-			needed = append(needed, l.SilverSnapshot)
+		if snapshot == 0 {
+			whole = true
+			continue
 		}
+		needed = append(needed, snapshot)
 	}
-	return needed, nil
+	return needed, whole, nil
 }
 
-// behind counts the silver snapshots since one.
-func (e *expirer) behind(ctx context.Context, snapshot int64) (int, error) {
+// from is the silver snapshot from which a gold table goes on; 0: it goes on from
+// none.
+func (e *expirer) from(ctx context.Context, m smelt.Model) (int64, error) {
+	name := gold.TableName(e.Pipeline.Name, m.Name)
+	l, err := read[ledger.Gold](ctx, e.Area.Lake, name)
+	if err != nil || l.Model != gold.Digest(m) {
+		return 0, err
+	}
 	t, err := e.Area.Lake.Load(ctx, e.name)
 	if errors.Is(err, smelt.ErrNotFound) {
 		return 0, nil
@@ -115,7 +121,15 @@ func (e *expirer) behind(ctx context.Context, snapshot int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return max(0, slices.IndexFunc(t.Ancestors(), func(a table.Snapshot) bool { return a.ID == snapshot })), nil
+	if _, there := t.Snapshot(l.SilverSnapshot); !there {
+		return 0, nil
+	}
+	behind := slices.IndexFunc(t.Ancestors(), func(a table.Snapshot) bool { return a.ID == l.SilverSnapshot })
+	if behind > mostBehind {
+		e.Log.Warn("gold is too far behind for silver to keep the snapshots in between; it will recompute everything", "table", name, "snapshots", behind)
+		return 0, nil
+	}
+	return l.SilverSnapshot, nil
 }
 
 // handed are silver's newest snapshot and the oldest one that hands rejects to

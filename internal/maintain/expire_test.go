@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/gold"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/maintain"
@@ -22,6 +23,7 @@ import (
 // expiring is a pipeline's tables in memory, to which a test commits by hand.
 type expiring struct {
 	t      *testing.T
+	model  smelt.Model
 	area   staging.Area
 	tasks  []maintain.Task
 	tables map[string]*table.Table
@@ -38,7 +40,7 @@ func expire(t *testing.T) *expiring {
 	}
 	objects := store.NewMemory()
 	area := staging.Area{Store: objects, Lake: table.Open(objects, table.NewMemoryCatalog(), "s3://test")}
-	k := &expiring{t: t, area: area, tables: map[string]*table.Table{}}
+	k := &expiring{t: t, model: p.Gold[0], area: area, tables: map[string]*table.Table{}}
 	for _, task := range maintain.Tasks(maintain.Config{Pipeline: p, Area: area, Duck: new(duck.DB), Locker: pipetest.NewLocks(), Log: slog.New(slog.DiscardHandler)}) {
 		if task.Kind == maintain.KindExpire {
 			k.tasks = append(k.tasks, task)
@@ -77,6 +79,11 @@ func (k *expiring) load(name string) *table.Table {
 	return t
 }
 
+// seen is the ledger of a gold table that has taken a silver snapshot in.
+func (k *expiring) seen(silver int64) ledger.Gold {
+	return ledger.Gold{SilverSnapshot: silver, Model: gold.Digest(k.model)}
+}
+
 func (k *expiring) step() {
 	k.t.Helper()
 	for _, task := range k.tasks {
@@ -106,7 +113,7 @@ func TestExpire(t *testing.T) {
 			ids = append(ids, commit(k, "silver.p", ledger.Silver{Position: map[int32]int64{0: int64(i)}}, file))
 			if i%30 == 0 && i < 380 {
 				recorded = i
-				commit(k, "gold.p_x", ledger.Gold{SilverSnapshot: ids[i]})
+				commit(k, "gold.p_x", k.seen(ids[i]))
 			}
 			time.Sleep(18 * time.Second)
 			if i%10 == 9 {
@@ -145,7 +152,7 @@ func TestExpireLeavesWhatGoldNeeds(t *testing.T) {
 		for range 50 {
 			commit(k, "silver.p", ledger.Silver{})
 		}
-		commit(k, "gold.p_x", ledger.Gold{SilverSnapshot: commit(k, "silver.p", ledger.Silver{})})
+		commit(k, "gold.p_x", k.seen(commit(k, "silver.p", ledger.Silver{})))
 		for range 250 {
 			commit(k, "silver.p", ledger.Silver{})
 		}
@@ -153,6 +160,34 @@ func TestExpireLeavesWhatGoldNeeds(t *testing.T) {
 		k.step()
 		if n := len(k.load("silver.p").Ancestors()); n != 251 {
 			t.Errorf("%d snapshots are left; want 251, those that gold has not seen and the one that it has", n)
+		}
+	})
+}
+
+// TestExpireWhileGoldIsComputed has a gold table that was made from another model, and
+// is to be computed as a whole: the snapshot whose files that reads stays long enough.
+func TestExpireWhileGoldIsComputed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := expire(t)
+		from := func(model string) ledger.Gold {
+			l := k.seen(commit(k, "silver.p", ledger.Silver{}))
+			l.Model += model
+			return l
+		}
+		commit(k, "gold.p_x", from("of before"))
+		for range 300 {
+			commit(k, "gold.p_x", from("of before"))
+		}
+		time.Sleep(time.Hour)
+		k.step()
+		if n := len(k.load("silver.p").Ancestors()); n != 301 {
+			t.Errorf("%d snapshots are left of 301", n)
+		}
+		commit(k, "gold.p_x", from(""))
+		k.step()
+		if n := len(k.load("silver.p").Ancestors()); n != 200 {
+			t.Errorf("%d snapshots are left once gold is computed, want 200", n)
 		}
 	})
 }
@@ -192,7 +227,7 @@ func TestExpireLeavesRejects(t *testing.T) {
 			for range commits {
 				newest = commit(k, "silver.p", ledger.Silver{})
 			}
-			commit(k, "gold.p_x", ledger.Gold{SilverSnapshot: newest})
+			commit(k, "gold.p_x", k.seen(newest))
 			time.Sleep(time.Hour)
 			k.step()
 		}
