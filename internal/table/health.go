@@ -20,8 +20,10 @@ type Health struct {
 	Snapshots     int   `json:"snapshots"`
 	Manifests     int   `json:"manifests"`      // of the current snapshot
 	ManifestBytes int64 `json:"manifest_bytes"` //
-	DeadEntries   int64 `json:"dead_entries"`   // in the manifests, of files that are there no more
+	DeadEntries   int64 `json:"dead_entries"`   // in the manifests of data files, of such that are there no more
 	MetadataBytes int64 `json:"metadata_bytes"` // of the metadata file, which each commit writes anew
+
+	deleteManifests int // of the manifests, those that list delete files
 }
 
 // Health tells the figures of the current snapshot from its summary and the list of
@@ -42,6 +44,10 @@ func (t *Table) Health(ctx context.Context) (h Health, err error) {
 	h.Manifests = len(manifests)
 	for _, m := range manifests {
 		h.ManifestBytes += m.Length()
+		if m.ManifestContent() == iceberg.ManifestContentDeletes {
+			h.deleteManifests++
+			continue
+		}
 		h.DeadEntries += max(0, int64(m.DeletedDataFiles()))
 	}
 	var summary map[string]string

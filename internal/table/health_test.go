@@ -140,6 +140,24 @@ func TestRewriteManifests(t *testing.T) {
 	checkWhole(t, l, "gold.a")
 }
 
+// Manifests of row-level deletes stay as they are, so they are no reason to write the
+// others anew.
+func TestScatteredDeletes(t *testing.T) {
+	t.Parallel()
+	l := newLake(t)
+	tbl := create(t, l, "silver.a", readings())
+	f := put(t, l, tbl, "f", 1)
+	commit(t, tbl, table.Change{Add: []table.File{f}})
+	for range 60 {
+		if err := load(t, l, "silver.a").DeleteRows(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := health(t, load(t, l, "silver.a")); h.Manifests < 60 || h.Scattered() {
+		t.Errorf("%+v", h)
+	}
+}
+
 func TestScattered(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -29,14 +29,17 @@ const (
 //
 // An append merges manifests once there are twenty. A commit that takes files away,
 // as all of gold's are, merges none: there is about one for each partition then.
+// Manifests of row-level deletes, which RewriteManifests leaves as they are, do not
+// count.
 func (h Health) Scattered() bool {
-	return h.Manifests > manyManifests && h.Manifests > 2*h.NeededManifests() ||
+	manifests := h.Manifests - h.deleteManifests
+	return manifests > manyManifests && manifests > 2*h.NeededManifests() ||
 		h.DeadEntries > manifestFiles && h.DeadEntries > h.DataFiles
 }
 
-// NeededManifests is how many manifests would be enough.
+// NeededManifests is how many manifests of data files would be enough.
 func (h Health) NeededManifests() int {
-	return int((h.DataFiles + h.DeleteFiles + manifestFiles - 1) / manifestFiles)
+	return int((h.DataFiles + manifestFiles - 1) / manifestFiles)
 }
 
 // RewriteManifests commits a snapshot, a replace, of the same files, which are in
