@@ -97,16 +97,25 @@ func (l *Lake) ownFolder(ctx context.Context, name, location string) (string, er
 	if folder == "" {
 		return "", fmt.Errorf("its metadata is at %s, which is no table's folder in this lake: drop it with the engine that made it", location)
 	}
+	other, err := l.within(ctx, name, folder)
+	if other != "" {
+		return "", fmt.Errorf("%s is in its folder %s: drop that first", other, folder)
+	}
+	return folder, err
+}
+
+// within names a table that is in the folder of another; "" when there is none.
+func (l *Lake) within(ctx context.Context, name, folder string) (other string, err error) {
 	used, err := l.folders(ctx)
 	if err != nil {
 		return "", err
 	}
 	for other, at := range used {
 		if other != name && (at == folder || strings.HasPrefix(at, folder+"/")) {
-			return "", fmt.Errorf("%s is in its folder %s: drop that first", other, folder)
+			return other, nil
 		}
 	}
-	return folder, nil
+	return "", nil
 }
 
 // folderOf is the folder of the table whose metadata file has a key; "" when that

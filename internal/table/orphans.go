@@ -26,7 +26,8 @@ const fenceProperty = "smelt.cleaned"
 // that the table, as it is after the listing, does not have: not in any snapshot,
 // of whichever branch or tag, nor as metadata. There are none when the table's
 // property gc.enabled is false, or when another engine has put the table
-// elsewhere than Create does: there may be more in such a folder.
+// elsewhere than Create does, or another table within its folder: there may be more
+// in such a folder.
 func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) (orphans []smelt.Object, err error) {
 	t, err := l.Load(ctx, name)
 	if err != nil {
@@ -35,6 +36,9 @@ func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) (orph
 	folder := l.Key(t.Location())
 	if t.ice.Properties()[ice.GCEnabledKey] == "false" || folder != homeOf(name) && !strings.HasPrefix(folder, homeOf(name)+"-") {
 		return nil, nil
+	}
+	if other, err := l.within(ctx, name, folder); other != "" || err != nil {
+		return nil, err
 	}
 	var old []smelt.Object
 	err = l.walk(ctx, folder, func(page []smelt.Object) error {

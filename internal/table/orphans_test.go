@@ -113,6 +113,23 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
+// Nothing is an orphan of a table in whose folder another engine has put another.
+func TestOrphansOfNested(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLake(t)
+		create(t, l, "silver.a", readings())
+		putObject(t, l, "silver/a/data/lost.parquet", "silver/a/copy/metadata/00000-x.metadata.json", "silver/a/copy/data/live.parquet")
+		if err := l.catalog.Swap(t.Context(), "theirs.copy", "", "s3://lake/silver/a/copy/metadata/00000-x.metadata.json"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(orphanAge + time.Hour)
+		if gone := sweep(t, l, "silver.a"); len(gone) > 0 {
+			t.Errorf("gone: %q", gone)
+		}
+	})
+}
+
 // Nothing is an orphan of a table that says so, or that lies elsewhere.
 func TestOrphansHeedsDisabledCollection(t *testing.T) {
 	t.Parallel()
