@@ -94,10 +94,11 @@ func (e *extractor) fastQuery(files []string, longest int64) string {
 			coalesce(tombstone, false) AS __tombstone, oversize AS __oversize,
 			coalesce(raw, raw_base64) AS __raw, raw_base64 IS NOT NULL AS __base64,
 			value IS NOT NULL AS __object, %s
-		FROM read_json(%s, format = 'newline_delimited', maximum_object_size = %d, columns = {
+		FROM %s`,
+		strings.Join(leaves, ", "), duck.ReadJSON(files, longest+lineSlack, `{
 			partition: 'INTEGER', "offset": 'BIGINT', "timestamp": 'BIGINT', "key": 'VARCHAR', key_base64: 'VARCHAR',
-			headers: 'JSON', tombstone: 'BOOLEAN', oversize: 'JSON', raw: 'VARCHAR', raw_base64: 'VARCHAR', value: %s})`,
-		strings.Join(leaves, ", "), duck.List(files), longest+lineSlack, duck.Literal("STRUCT("+strings.Join(fields, ", ")+")"))
+			headers: 'JSON', tombstone: 'BOOLEAN', oversize: 'JSON', raw: 'VARCHAR', raw_base64: 'VARCHAR', value: `+
+			duck.Literal("STRUCT("+strings.Join(fields, ", ")+")")+"}"))
 	return e.judge(lines)
 }
 

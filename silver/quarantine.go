@@ -185,11 +185,11 @@ func (o *Outbox) without(ctx context.Context, q *table.Table, released ledger.Re
 		return nil, nil, err
 	}
 	defer release()
-	is := "(_partition_id, _partition_offset) IN (SELECT _partition_id, _partition_offset FROM read_parquet(" + duck.List(lineages) + "))"
+	is := "(_partition_id, _partition_offset) IN (SELECT _partition_id, _partition_offset FROM " + duck.ReadParquet(q.Columns(), lineages) + ")"
 	var kept []string
 	for i, f := range files {
 		var n int64
-		if err := o.session.Row(ctx, "SELECT count(*) FROM read_parquet("+duck.Literal(paths[i])+") WHERE "+is, &n); err != nil {
+		if err := o.session.Row(ctx, "SELECT count(*) FROM "+duck.ReadParquet(q.Columns(), paths[i:i+1])+" WHERE "+is, &n); err != nil {
 			return nil, nil, err
 		}
 		if n > 0 {

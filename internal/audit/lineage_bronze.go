@@ -145,9 +145,7 @@ func (r *recounting) readObjects(ctx context.Context, reader *bronze.Reader, ref
 
 // readLines reads the lineage of the lines of local files.
 func (r *recounting) readLines(ctx context.Context, paths []string, position int64, s *stretch) error {
-	from := fmt.Sprintf(`read_json(%s, format = 'newline_delimited', maximum_object_size = %d,
-			columns = {partition: 'BIGINT', "offset": 'BIGINT', tombstone: 'BOOLEAN'})`,
-		duck.List(paths), bronze.MaxLine(max(r.RecordMax, bronze.DefaultRecordMax)))
+	from := duck.ReadJSON(paths, int64(bronze.MaxLine(max(r.RecordMax, bronze.DefaultRecordMax))), `{partition: 'BIGINT', "offset": 'BIGINT', tombstone: 'BOOLEAN'}`)
 	err := r.session.Exec(ctx, fmt.Sprintf(`INSERT INTO work.seen
 		SELECT partition, "offset", CASE WHEN tombstone THEN %d ELSE %d END FROM %s WHERE "offset" < %d`,
 		layerTombstone, layerRecord, from, position))

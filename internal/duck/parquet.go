@@ -207,7 +207,7 @@ func ReadParquet(columns []smelt.Column, paths []string) string {
 // ReadParquetFields writes a relation over local Parquet files whose columns are
 // found by their field ids; schema is as the table gives it.
 func ReadParquetFields(schema string, paths []string) string {
-	return "(FROM read_parquet(" + List(paths) + ", schema = " + schema + "))"
+	return "(FROM " + readFiles("read_parquet", paths, "schema = "+schema) + ")"
 }
 
 // ReadParquetFiles is like ReadParquet, with a column __file beside: the place of
@@ -238,7 +238,19 @@ func readParquet(columns []smelt.Column, paths []string, names, options string) 
 		return "(" + empty + ")"
 	}
 	return "(SELECT " + names + " FROM (" + empty +
-		" UNION ALL BY NAME SELECT * FROM read_parquet(" + List(paths) + ", union_by_name = true" + options + ")))"
+		" UNION ALL BY NAME SELECT * FROM " + readFiles("read_parquet", paths, "union_by_name = true"+options) + "))"
+}
+
+// ReadJSON writes a relation over local files of JSON, a value a line, with columns
+// as read_json takes them.
+func ReadJSON(paths []string, longest int64, columns string) string {
+	return readFiles("read_json", paths, fmt.Sprintf("format = 'newline_delimited', maximum_object_size = %d, columns = %s", longest, columns))
+}
+
+// readFiles calls one of DuckDB's readers, which otherwise takes the values of columns
+// from a path such as /srv/city=Espoo/smelt.
+func readFiles(reader string, paths []string, options string) string {
+	return reader + "(" + List(paths) + ", hive_partitioning = false, " + options + ")"
 }
 
 // listOf is a list of strings that has its type also when it is empty.
