@@ -15,8 +15,9 @@ import (
 	"smelt/silver"
 )
 
-// TableHealth is how a table is kept. Health is null where there is no table yet,
-// or it could not be read; bronze has files and bytes alone.
+// TableHealth is how a table is kept. In JSON the keys of Health are left out where it
+// could not be read; bronze has files and bytes alone. A table that is not there yet
+// is left out.
 type TableHealth struct {
 	Table string `json:"table"`
 	*table.Health
