@@ -6,4 +6,5 @@ var (
 	Orphans     = orphans
 	Manifests   = manifests
 	CheckFields = checkFields
+	Batches     = batches
 )

@@ -134,7 +134,7 @@ func (r bronzeRetention) quarantined(ctx context.Context, run bronze.Run) (offse
 		{Name: "_partition_id", Type: smelt.Type{Name: "bigint"}},
 		{Name: "_partition_offset", Type: smelt.Type{Name: "bigint"}},
 	}
-	for batch := range slices.Chunk(files, rejectFiles) {
+	for _, batch := range batches(files) {
 		paths, release, err := r.Area.Fetch(ctx, batch)
 		if err != nil {
 			return nil, err
@@ -160,9 +160,6 @@ func (r bronzeRetention) quarantined(ctx context.Context, run bronze.Run) (offse
 	return slices.Compact(offsets), nil
 }
 
-// rejectFiles of quarantine are read at a time.
-const rejectFiles = 500
-
 // rejects are the files of all that quarantine has and had, and of what silver has
 // handed over and quarantine does not have yet. Silver comes first: so what
 // quarantine gets meanwhile is in one of the two.
@@ -186,7 +183,7 @@ func (r bronzeRetention) rejects(ctx context.Context) ([]table.File, error) {
 	found := map[string]table.File{}
 	for _, h := range pending {
 		if h.Rejects != nil {
-			found[h.Rejects.File.Path] = table.File{Key: h.Rejects.File.Path}
+			found[h.Rejects.File.Path] = table.File{Key: h.Rejects.File.Path, Bytes: h.Rejects.File.Bytes}
 		}
 	}
 	for _, id := range fullest(q.Snapshots()) {

@@ -188,11 +188,18 @@ func (r silverRetention) unmatched(ctx context.Context, t *table.Table, files []
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	paths, release, err := r.Area.Fetch(ctx, files)
-	if err != nil {
-		return 0, err
+	for _, batch := range batches(files) {
+		paths, release, err := r.Area.Fetch(ctx, batch)
+		if err != nil {
+			return 0, err
+		}
+		var found int64
+		err = session.Row(ctx, "SELECT count("+unmatchedColumn+") FROM "+duck.ReadParquet(t.Columns(), paths), &found)
+		release()
+		if err != nil {
+			return 0, err
+		}
+		n += found
 	}
-	defer release()
-	err = session.Row(ctx, "SELECT count("+unmatchedColumn+") FROM "+duck.ReadParquet(t.Columns(), paths), &n)
-	return n, err
+	return n, nil
 }
