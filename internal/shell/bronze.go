@@ -29,7 +29,8 @@ type chains struct {
 	full    time.Time              // when all was listed last
 	shown   []part                 // what the view reads, each partition's in order
 	held    []held                 // and where
-	defined bool
+	read    []string               // the paths that the variable lists
+	defined bool                   // the view reads them; else it is empty
 }
 
 // refreshBronze lists the objects that are new, and makes the view at first.
@@ -54,6 +55,7 @@ func (s *Shell) refreshBronze(ctx context.Context, p *smelt.Pipeline) error {
 		c.defined = true
 		return s.define(ctx, "bronze."+p.Name, s.bronzeAlias(p), bronzeBody(p, s.cfg.RecordMax))
 	case len(c.held) == 0:
+		c.defined = false
 		return s.define(ctx, "bronze."+p.Name, s.bronzeAlias(p), empty(bronzeColumns(p)))
 	}
 	return nil
@@ -143,7 +145,6 @@ func (s *Shell) hold(ctx context.Context, p *smelt.Pipeline, c *chains, shown []
 	for _, o := range shown {
 		wanted[o.key()] = true
 	}
-	before := len(c.held)
 	c.held = slices.DeleteFunc(c.held, func(h held) bool {
 		drop := slices.ContainsFunc(h.parts, func(o part) bool { return !wanted[o.key()] })
 		if drop {
@@ -151,7 +152,6 @@ func (s *Shell) hold(ctx context.Context, p *smelt.Pipeline, c *chains, shown []
 		}
 		return drop
 	})
-	changed := len(c.held) < before
 	for _, h := range c.held {
 		for _, o := range h.parts {
 			delete(wanted, o.key())
@@ -166,15 +166,19 @@ func (s *Shell) hold(ctx context.Context, p *smelt.Pipeline, c *chains, shown []
 		return err
 	}
 	c.shown = shown
-	if len(added) == 0 && !changed {
-		return nil
-	}
 	c.held = append(c.held, added...)
 	paths := make([]string, len(c.held))
 	for i, h := range c.held {
 		paths[i] = h.path
 	}
-	return s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = %s", variable(p), duck.List(paths)))
+	if slices.Equal(paths, c.read) {
+		return nil
+	}
+	err = s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = %s", variable(p), duck.List(paths)))
+	if err == nil {
+		c.read = paths
+	}
+	return err
 }
 
 // variable is the variable that lists a pipeline's objects.

@@ -1,12 +1,15 @@
 package shell_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"smelt"
 	"smelt/bronze"
 	"smelt/internal/ledger"
 	"smelt/internal/shell"
@@ -107,4 +110,32 @@ func TestMerged(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, &banner)
 		}
 	}
+}
+
+// TestDropped drops bronze under an open shell, and has it read again.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	l := newLake(t, "dropped")
+	l.send(0, espoo, espoo)
+	l.drain()
+	s := l.open()
+	count := func(when, want string) {
+		t.Helper()
+		if got := l.query(s, "SELECT count(*) FROM bronze"); got != want {
+			t.Errorf("%s: %s records, want %s", when, got, want)
+		}
+	}
+	count("at first", "2")
+	store := l.config.Store
+	objects, err := bronze.Objects(t.Context(), store, "dropped")
+	l.must(err)
+	body, o, err := store.Get(t.Context(), objects[0].Key)
+	l.must(err)
+	data, err := io.ReadAll(body)
+	l.must(err)
+	l.must(body.Close())
+	l.must(bronze.Drop(t.Context(), store, objects))
+	count("dropped", "0")
+	l.must(store.Put(t.Context(), o.Key, bytes.NewReader(data), smelt.PutOptions{Meta: o.Meta}))
+	count("read again", "2")
 }
