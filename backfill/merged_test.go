@@ -147,8 +147,9 @@ func TestRetiredBronze(t *testing.T) {
 	same(t, "silver", w.rows(silverName, "_partition_offset", "city"), "0 Espoo", "1 Helsinki", "2 Espoo", "3 Helsinki")
 }
 
-// TestRetiredReject replays quarantine although a record of it was let go, as may
-// happen when retention was held up for long: it stays there, and others fit now.
+// TestRetiredReject replays quarantine although a record of it was let go, as happens
+// when a backfill turns a row into a reject right after that: it stays there, and
+// others fit now.
 func TestRetiredReject(t *testing.T) {
 	t.Parallel()
 	w := setup(t, pipeline(t, "expect: {known: city IS NOT NULL}"))

@@ -109,7 +109,8 @@ func (j *Job) missing(ctx context.Context) (n int64, err error) {
 
 // letGo takes out of scope the rows whose records retention has let go from bronze:
 // nothing can be made of them anew, so they stay as they are. Those of quarantine it
-// keeps, unless a backfill has put them there while it was held up, without its lock.
+// keeps, but for what a backfill has put there since, from objects that were not
+// cleaned yet.
 func (j *Job) letGo(ctx context.Context, p *piece, refs []bronze.Ref) error {
 	for _, r := range refs {
 		if !r.Retired {
