@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,7 +40,8 @@ type compactor struct {
 	table, lock string
 	sort        []string     // columns
 	corrects    string       // the lock that a backfill of the table holds; "" for none
-	told        atomic.Value // why it cannot be done, as was last said
+	told        sync.Map     // why it cannot be done, as was said
+	refused     sync.Map     // keys of files that cannot be merged
 	fits        atomic.Int64 // bytes of files that DuckDB's memory takes, as far as is known; 0: any
 }
 
@@ -69,6 +72,11 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 	if err != nil || len(files) < 2 {
 		return nil, err
 	}
+	if err := checkColumns(t); err != nil {
+		c.tell(err)
+		return nil, nil
+	}
+	files = slices.DeleteFunc(files, func(f table.File) bool { _, no := c.refused.Load(f.Key); return no })
 	p := tiers{
 		target:   c.target(),
 		appended: func(f table.File) time.Time { return appended(t, f) },
@@ -121,10 +129,10 @@ func (c *compactor) load(ctx context.Context) (*table.Table, []table.File, error
 	return t, files, err
 }
 
-// tell logs why a table is not compacted, once.
+// tell logs why a table, or some of its files, are not compacted, once.
 func (c *compactor) tell(reason error) {
-	if text := reason.Error(); c.told.Swap(text) != text {
-		c.Log.Warn("not compacted", "table", c.table, "reason", text)
+	if _, said := c.told.LoadOrStore(reason.Error(), true); !said {
+		c.Log.Warn("not compacted", "table", c.table, "reason", reason)
 	}
 }
 

@@ -44,6 +44,9 @@ func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 	}
 	if no := new(refusal); errors.As(err, no) {
 		c.tell(no)
+		for _, i := range no.files {
+			c.refused.Store(m.files[i].Key, true)
+		}
 		return Done{Lost: no.Error()}, nil
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package maintain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,9 +15,6 @@ import (
 
 // write writes the rows of a merge's files as one file, in the order of time.
 func (c *compactor) write(ctx context.Context, t *table.Table, m merge, dir string) (smelt.DataFile, error) {
-	if err := checkColumns(t); err != nil {
-		return smelt.DataFile{}, err
-	}
 	paths, release, err := c.Area.Fetch(ctx, m.files)
 	if err != nil {
 		return smelt.DataFile{}, err
@@ -53,9 +51,6 @@ func (c *compactor) order(t *table.Table) string {
 	return strings.Join(columns, ", ")
 }
 
-// refusal is why files cannot be merged, now or later.
-type refusal struct{ error }
-
 // checkColumns refuses a table to which another engine has given columns that DuckDB
 // cannot write as they are.
 func checkColumns(t *table.Table) error {
@@ -66,39 +61,59 @@ func checkColumns(t *table.Table) error {
 		}
 	}
 	if len(odd) > 0 {
-		return refusal{fmt.Errorf("column %s cannot be written as it is: compact the table with the engine that made it", strings.Join(odd, ", "))}
+		return fmt.Errorf("column %s cannot be written as it is: compact the table with the engine that made it", strings.Join(odd, ", "))
 	}
 	return nil
 }
 
-// checkFields refuses files whose columns cannot be told by their ids: other
-// engines may take in files that have none, and rename a field within a struct,
-// or drop it and add it again, which DuckDB finds by name.
+// refusal is why some files cannot be merged, now or later.
+type refusal struct {
+	error
+	files []int // their places
+}
+
+// checkFields refuses files whose columns cannot be told by their ids.
 func checkFields(ctx context.Context, session *duck.Session, t *table.Table, paths []string) error {
-	rows, err := session.Query(ctx, "SELECT DISTINCT name, coalesce(field_id, -1) FROM parquet_schema("+duck.List(paths)+") WHERE field_id IS NOT NULL OR num_children IS NULL ORDER BY ALL")
+	rows, err := session.Query(ctx, "SELECT DISTINCT file_name, name, coalesce(field_id, -1) FROM parquet_schema("+duck.List(paths)+") WHERE field_id IS NOT NULL OR num_children IS NULL ORDER BY ALL")
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
+	var no refusal
 	fields := t.StructFields()
 	named := slices.Collect(maps.Values(fields))
 	for rows.Next() {
-		var name string
+		var path, name string
 		var id int
-		if err := rows.Scan(&name, &id); err != nil {
+		if err := rows.Scan(&path, &name, &id); err != nil {
 			return err
 		}
-		if id < 0 {
-			return refusal{fmt.Errorf("column %s of a file has no field id: compact the table with the engine that took the file in", name)}
-		}
-		if now, ok := fields[id]; ok && now != name {
-			return refusal{fmt.Errorf("field %s of a struct was %s when a file was written: compact the table with the engine that renamed it", now, name)}
-		}
-		if !t.HasField(id) && slices.ContainsFunc(named, func(now string) bool { return strings.EqualFold(now, name) }) {
-			return refusal{fmt.Errorf("field %s of a struct is not the one of that name when a file was written: compact the table with the engine that dropped it", name)}
+		if fault := fieldFault(t, fields, named, name, id); fault != nil {
+			no.error = cmp.Or(no.error, fault)
+			no.files = append(no.files, slices.Index(paths, path))
 		}
 	}
+	if no.error != nil {
+		no.files = slices.Compact(no.files)
+		return no
+	}
 	return rows.Err()
+}
+
+// fieldFault says why a field of a file cannot be told by its id: other engines may
+// take in files that have none, and rename a field within a struct, or drop it and add
+// it again, which DuckDB finds by name.
+func fieldFault(t *table.Table, fields map[int]string, named []string, name string, id int) error {
+	now, nested := fields[id]
+	switch {
+	case id < 0:
+		return fmt.Errorf("column %s of a file has no field id: compact the table with the engine that took the file in", name)
+	case nested && now != name:
+		return fmt.Errorf("field %s of a struct was %s when a file was written: compact the table with the engine that renamed it", now, name)
+	case !t.HasField(id) && slices.ContainsFunc(named, func(now string) bool { return strings.EqualFold(now, name) }):
+		return fmt.Errorf("field %s of a struct is not the one of that name when a file was written: compact the table with the engine that dropped it", name)
+	}
+	return nil
 }
 
 // unchanged holds the file against those that it is to replace.
