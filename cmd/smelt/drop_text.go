@@ -57,8 +57,8 @@ func describeDrop(ctx context.Context, l *lake, name string) ([]string, error) {
 	if errors.Is(err, smelt.ErrNotFound) {
 		return []string{"  " + name, "", "what an earlier drop has left", ""}, nil
 	}
-	if err != nil {
-		return nil, err
+	if err != nil { // it can be dropped all the same
+		return []string{"  " + name, "", "which cannot be read: " + err.Error(), ""}, nil
 	}
 	size, err := l.Tables.Measure(ctx, l.Tables.Key(t.Location()))
 	if err != nil {
