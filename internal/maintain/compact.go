@@ -38,11 +38,12 @@ const appendedProperty = "smelt.appended"
 type compactor struct {
 	Config
 	table, lock string
-	sort        []string     // columns
-	corrects    string       // the lock that a backfill of the table holds; "" for none
-	told        sync.Map     // why it cannot be done, as was said
-	refused     sync.Map     // keys of files that cannot be merged
-	fits        atomic.Int64 // bytes of files that DuckDB's memory takes, as far as is known; 0: any
+	sort        []string      // columns
+	corrects    string        // the lock that a backfill of the table holds; "" for none
+	kept        time.Duration // how long retain: keeps its rows; 0: for ever
+	told        sync.Map      // why it cannot be done, as was said
+	refused     sync.Map      // keys of files that cannot be merged
+	fits        atomic.Int64  // bytes of files that DuckDB's memory takes, as far as is known; 0: any
 }
 
 // compaction is the task that merges small data files of a table, whose writers
@@ -51,13 +52,13 @@ func compaction(cfg Config, name, lock string) Task {
 	c := &compactor{Config: cfg, table: name, lock: lock}
 	switch name {
 	case silver.TableName(cfg.Pipeline.Name):
-		c.sort, c.corrects = []string{cfg.Pipeline.Events.Time}, "backfill."+cfg.Pipeline.Name
+		c.sort, c.corrects, c.kept = []string{cfg.Pipeline.Events.Time}, "backfill."+cfg.Pipeline.Name, cfg.Pipeline.Retain.Silver
 	case silver.QuarantineName(cfg.Pipeline.Name):
 		c.sort, c.corrects = []string{"_partition_id", "_partition_offset"}, "backfill."+cfg.Pipeline.Name
 	}
 	for _, m := range cfg.Pipeline.Gold {
 		if name == gold.TableName(cfg.Pipeline.Name, m.Name) {
-			c.sort = []string{m.Column}
+			c.sort, c.kept = []string{m.Column}, cfg.Pipeline.Retain.Gold
 		}
 	}
 	return Task{Table: name, Kind: KindCompact, Every: compactEvery, Plan: c.plan}
@@ -81,6 +82,7 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 		target:   c.target(),
 		appended: func(f table.File) time.Time { return appended(t, f) },
 		within:   func(f table.File) (lo, hi time.Time, ok bool) { return f.Range(c.sort[0]) },
+		span:     spanOf(c.kept),
 		now:      now,
 	}
 	var jobs []Job

@@ -39,7 +39,26 @@ type tiers struct {
 	target   int64                                        // bytes of a file
 	appended func(table.File) time.Time                   // when rows last came into it; zero: unknown, so long ago
 	within   func(table.File) (lo, hi time.Time, ok bool) // event times
+	span     time.Duration                                // files whose newest rows are of different spans stay apart; 0: none do
 	now      time.Time
+}
+
+// retainParts is into how many spans the time is cut for which rows are kept: a merged
+// file goes once all of it is old enough, and its oldest rows wait for that.
+const retainParts = 8
+
+// spanOf is the span of a table whose rows are kept for a time; 0: for ever. It is of
+// whole days or hours, so that partitions of these are not cut.
+func spanOf(kept time.Duration) time.Duration {
+	const day = 24 * time.Hour
+	switch span := kept / retainParts; {
+	case kept == 0:
+		return 0
+	case span >= day:
+		return span.Truncate(day)
+	default:
+		return max(span.Truncate(time.Hour), time.Hour)
+	}
 }
 
 // merge is files of one partition that are to become one.
@@ -64,7 +83,7 @@ func (m merge) size() Size {
 func (p tiers) plan(files []table.File) []merge {
 	groups := map[string][]table.File{}
 	for _, f := range files {
-		key := fmt.Sprintf("%d %#v", f.Spec, f.Partition) // fmt sorts a map's keys
+		key := fmt.Sprintf("%d %#v %d", f.Spec, f.Partition, p.part(f)) // fmt sorts a map's keys
 		groups[key] = append(groups[key], f)
 	}
 	var merges []merge
@@ -75,6 +94,15 @@ func (p tiers) plan(files []table.File) []merge {
 		return cmp.Or(cmp.Compare(b.gain(), a.gain()), cmp.Compare(a.files[0].Key, b.files[0].Key))
 	})
 	return merges[:min(len(merges), mostMerges)]
+}
+
+// part is the number of the span that a file's newest rows are of.
+func (p tiers) part(f table.File) int64 {
+	if p.span == 0 {
+		return 0
+	}
+	_, newest, _ := p.within(f)
+	return newest.Truncate(p.span).Unix()
 }
 
 // most is how large a merge may get: one that is cut in two leaves no small file.

@@ -253,3 +253,39 @@ func TestPartitionText(t *testing.T) {
 		}
 	}
 }
+
+// What retention is to take out a file at a time is not merged over more than a part of
+// the time for which it is kept.
+func TestTiersOfRetention(t *testing.T) {
+	t.Parallel()
+	const hours = 30 * 24
+	for kept, want := range map[time.Duration]struct {
+		span  time.Duration
+		files int
+	}{
+		0:                   {0, 1},
+		80 * 24 * time.Hour: {10 * 24 * time.Hour, 3},
+		20 * 24 * time.Hour: {2 * 24 * time.Hour, 15},
+		36 * time.Hour:      {4 * time.Hour, hours / 4},
+		time.Hour:           {time.Hour, hours},
+	} {
+		s := newStream()
+		s.target, s.span = 1<<40, spanOf(kept)
+		begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+		for i := range hours {
+			at := begin.Add(time.Duration(i) * time.Hour)
+			s.add(10, at, at.Add(time.Hour-time.Second), map[fate]bool{}, at)
+		}
+		s.now = begin.AddDate(1, 0, 0)
+		for s.merge(t) > 0 {
+		}
+		if s.span != want.span || len(s.files) != want.files {
+			t.Errorf("kept for %s: %d files by spans of %s, want %d, %s", kept, len(s.files), s.span, want.files, want.span)
+		}
+		for _, f := range s.files {
+			if took := s.hi[f.Key].Sub(s.lo[f.Key]); s.span > 0 && took > s.span {
+				t.Errorf("kept for %s: a file of %s", kept, took)
+			}
+		}
+	}
+}
