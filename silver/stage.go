@@ -136,47 +136,63 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err := s.BindSince(ctx, before); err != nil {
 		return smelt.Progress{}, err
 	}
-	refs, more, err := s.next(ctx, before.Position)
-	if err != nil || len(refs) == 0 {
-		s.stepBytes = minStepBytes
-		return smelt.Progress{}, err
-	}
-	done, taken, err := s.take(ctx, t, before, refs)
-	for tries := 0; errors.Is(err, smelt.ErrNotFound) && tries < relists; tries++ {
-		s.listed = time.Time{} // an object was merged and has gone meanwhile
-		if refs, more, err = s.next(ctx, before.Position); err != nil || len(refs) == 0 {
-			return smelt.Progress{}, err
-		}
-		done, taken, err = s.take(ctx, t, before, refs)
-	}
-	halved := false
-	for duck.OutOfMemory(err) && len(refs) > 1 {
-		refs, more, halved = refs[:len(refs)/2], true, true // a chain's beginning is as good a step
-		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(refs))
-		done, taken, err = s.take(ctx, t, before, refs)
-	}
+	b, err := s.takeNext(ctx, t, before)
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	if taken < len(refs) {
-		refs, more, s.listed = refs[:taken], true, time.Time{}
+	if len(b.refs) == 0 {
+		s.stepBytes = minStepBytes
+		return smelt.Progress{}, nil
 	}
 	if err := s.outbox.Publish(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
-	progress := smelt.Progress{Records: done, More: more}
-	for _, ref := range refs {
+	progress := smelt.Progress{Records: b.records, More: b.more}
+	for _, ref := range b.refs {
 		progress.Bytes += ref.Size
 	}
 	switch {
-	case halved:
+	case b.halved:
 		s.stepBytes = max(1, progress.Bytes) // more would not fit
-	case more:
+	case b.more:
 		s.stepBytes = min(2*s.stepBytes, maxStepBytes)
 	default:
 		s.stepBytes = minStepBytes
 	}
 	return progress, nil
+}
+
+// batch is what a step has taken.
+type batch struct {
+	refs    []bronze.Ref // none: there was nothing
+	records int64
+	more    bool // bronze has more
+	halved  bool // it was too much for DuckDB's memory
+}
+
+// takeNext takes the bronze objects that come next: fewer where they do not fit into
+// memory, and others where one has gone since they were listed.
+func (s *Stage) takeNext(ctx context.Context, t *table.Table, before ledger.Silver) (b batch, err error) {
+	var taken int
+	for try := 0; ; try++ {
+		if b.refs, b.more, err = s.next(ctx, before.Position); err != nil || len(b.refs) == 0 {
+			return b, err
+		}
+		b.records, taken, err = s.take(ctx, t, before, b.refs)
+		if !errors.Is(err, smelt.ErrNotFound) || try == relists {
+			break
+		}
+		s.listed = time.Time{} // an object was merged and has gone meanwhile
+	}
+	for duck.OutOfMemory(err) && len(b.refs) > 1 {
+		b.refs, b.more, b.halved = b.refs[:len(b.refs)/2], true, true // a chain's beginning is as good a step
+		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(b.refs))
+		b.records, taken, err = s.take(ctx, t, before, b.refs)
+	}
+	if err == nil && taken < len(b.refs) {
+		b.refs, b.more, s.listed = b.refs[:taken], true, time.Time{}
+	}
+	return b, err
 }
 
 // open loads the table, and creates it when there is none.
