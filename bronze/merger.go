@@ -19,6 +19,10 @@ import (
 // have listed them and not read them yet.
 const DefaultGrace = time.Hour
 
+// LeastGrace is the shortest time that they may stay: so long a writer goes by what
+// it knows of a chain's end.
+const LeastGrace = trust
+
 const (
 	// planPages is how many pages a plan lists of a partition: 64,000 objects, a day
 	// of an object every 1.4 s. Of a longer chain it sees the beginning, and the rest
@@ -42,7 +46,7 @@ type MergerConfig struct {
 
 	ID    string        // tells this merger from every other that ever was; random when empty
 	Codec Codec         // of merged objects; Zstd when empty
-	Grace time.Duration // DefaultGrace when zero; not below what a writer relies on
+	Grace time.Duration // DefaultGrace when zero; LeastGrace at least
 	Dir   string        // for an object in the making; the system's when empty
 }
 
@@ -72,7 +76,7 @@ type Merger struct {
 func NewMerger(cfg MergerConfig) *Merger {
 	cfg.ID = cmp.Or(cfg.ID, rand.Text())
 	cfg.Codec = cmp.Or(cfg.Codec, Zstd)
-	cfg.Grace = max(cmp.Or(cfg.Grace, DefaultGrace), trust)
+	cfg.Grace = max(cmp.Or(cfg.Grace, DefaultGrace), LeastGrace)
 	return &Merger{cfg: cfg, reader: NewReader(cfg.Store, cfg.Pipeline), written: map[string]time.Time{}}
 }
 

@@ -58,7 +58,7 @@ func (c *checkCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		faulty += min(len(r.Faults), 1)
 	}
 	if faulty > 0 {
-		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("of %d pipelines, %d at fault", len(results), faulty))
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("of %s, %d at fault", amount(int64(len(results)), "pipeline"), faulty))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/bronze"
 	"smelt/internal/audit"
 	"smelt/internal/line"
 	"smelt/internal/maintain"
@@ -39,7 +40,8 @@ type chore struct {
 const maintainWait = time.Minute
 
 // Run plans the tasks of the tables, and does them unless only the plan is asked
-// for. One that fails keeps no other from being done.
+// for. One that fails keeps no other from being done, as long
+// as store and database answer.
 func (c maintainCmd) Run(ctx context.Context, s *settings, io *streams) (err error) {
 	policy, err := s.policy()
 	if err != nil {
@@ -104,6 +106,9 @@ func (c maintainCmd) all(ctx context.Context, tasks []maintain.Task, lake *lake,
 		}
 		if err != nil {
 			errs = append(errs, err)
+		}
+		if errors.Is(err, smelt.ErrStore) || errors.Is(err, smelt.ErrDatabase) {
+			break // it would fail the others, too
 		}
 	}
 	if out.printed == 0 && len(errs) == 0 && !c.JSON {
@@ -186,9 +191,8 @@ func sized(s maintain.Size) string {
 // Bounds of the settings: below them, what others are still reading or about to
 // commit could be deleted.
 const (
-	leastOrphanAge   = 2 * table.FileAge
-	leastBronzeGrace = time.Minute
-	leastFileSize    = 1 << 20
+	leastOrphanAge = 2 * table.FileAge
+	leastFileSize  = 1 << 20
 )
 
 // policy is what the settings say of maintenance.
@@ -196,8 +200,8 @@ func (s *settings) policy() (maintain.Policy, error) {
 	switch {
 	case time.Duration(s.OrphanAge) < leastOrphanAge:
 		return maintain.Policy{}, usagef("SMELT_ORPHAN_AGE: %s is too short: a commit that is under way may have files half as old; %s is the least", s.OrphanAge, span(leastOrphanAge))
-	case time.Duration(s.BronzeGrace) < leastBronzeGrace:
-		return maintain.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short for who has just listed bronze; %s is the least", s.BronzeGrace, span(leastBronzeGrace))
+	case time.Duration(s.BronzeGrace) < bronze.LeastGrace:
+		return maintain.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short: so long others may go by the objects that they have listed; %s is the least", s.BronzeGrace, span(bronze.LeastGrace))
 	case s.FileSize < leastFileSize:
 		return maintain.Policy{}, usagef("SMELT_FILE_SIZE: %s is too small; %s is the least", s.FileSize, bytes(leastFileSize))
 	case s.Snapshots < 1:

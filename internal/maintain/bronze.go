@@ -81,7 +81,7 @@ func (m *merging) planClean(ctx context.Context, now time.Time) ([]Job, error) {
 		before := Size{len(l.Keys), l.Bytes}
 		jobs = append(jobs, Job{
 			Table: "bronze." + m.Pipeline.Name, Kind: KindClean, Before: before,
-			What: fmt.Sprintf("partition %d: %d objects that are in a merged one", l.Partition, len(l.Keys)),
+			What: fmt.Sprintf("partition %d: %s in a merged one", l.Partition, counted(len(l.Keys), "object")),
 			Run: func(ctx context.Context) (Done, error) {
 				err := m.merger.Clean(ctx, l)
 				if errors.Is(err, smelt.ErrNotFound) {

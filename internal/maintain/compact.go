@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,7 +89,7 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 		before := m.size()
 		jobs = append(jobs, Job{
 			Table: c.table, Kind: KindCompact, Before: before, After: Size{1, before.Bytes},
-			What: fmt.Sprintf("%s%d small files", partitionText(m.files[0].Partition), before.Files),
+			What: partitionText(m.files[0].Partition) + counted(before.Files, "small file"),
 			Run:  func(ctx context.Context) (Done, error) { return c.run(ctx, m) },
 		})
 	}

@@ -3,7 +3,6 @@ package maintain
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -48,7 +47,7 @@ func (e *expirer) plan(ctx context.Context, _ time.Time) ([]Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Job{{Table: e.name, Kind: KindExpire, What: fmt.Sprintf("%d snapshots", found), Run: e.run}}, nil
+	return []Job{{Table: e.name, Kind: KindExpire, What: counted(found, "snapshot"), Run: e.run}}, nil
 }
 
 func (e *expirer) run(ctx context.Context) (Done, error) {

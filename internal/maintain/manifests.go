@@ -3,7 +3,6 @@ package maintain
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"smelt"
@@ -41,7 +40,7 @@ func (l *lister) plan(ctx context.Context, _ time.Time) ([]Job, error) {
 	}
 	return []Job{{
 		Table: l.table, Kind: KindManifests, Before: manifestSize(h), After: Size{h.NeededManifests(), h.ManifestBytes},
-		What: fmt.Sprintf("%d manifests of %s", h.Manifests, filesText(int(h.DataFiles))),
+		What: counted(h.Manifests, "manifest") + " of " + counted(int(h.DataFiles), "file"),
 		Run:  l.run,
 	}}, nil
 }

@@ -57,7 +57,7 @@ func (s *sweeper) plan(ctx context.Context, now time.Time) ([]Job, error) {
 	}
 	return []Job{{
 		Table: s.table, Kind: KindOrphans, Before: objectsSize(found),
-		What: filesText(len(found)) + " that no snapshot refers to",
+		What: counted(len(found), "file") + " that no snapshot refers to",
 		Run:  func(ctx context.Context) (Done, error) { return s.run(ctx, found) },
 	}}, nil
 }
@@ -108,13 +108,6 @@ func spare(found []smelt.Object, silver *table.Table) (rest []smelt.Object, err 
 		}
 	}
 	return rest, nil
-}
-
-func filesText(n int) string {
-	if n == 1 {
-		return "1 file"
-	}
-	return fmt.Sprintf("%d files", n)
 }
 
 func objectsSize(objects []smelt.Object) Size {

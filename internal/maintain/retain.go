@@ -89,7 +89,7 @@ func sizeOf(files []table.File) (s Size) {
 
 // goes writes what goes.
 func goes(files []table.File, cutoff time.Time) string {
-	return fmt.Sprintf("%d rows of before %s", rowsOf(files), cutoff.UTC().Format(time.DateTime))
+	return fmt.Sprintf("%s from before %s", counted(int(rowsOf(files)), "row"), cutoff.UTC().Format(time.DateTime))
 }
 
 // So many files, and so many bytes of them, are on the local disk at a time.

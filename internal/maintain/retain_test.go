@@ -261,7 +261,7 @@ func TestRetainPlan(t *testing.T) {
 				got[j.Table] = j.What
 			}
 		}
-		if got["silver.p"] != "2 rows of before 2000-01-12 00:00:00" || got["gold.p_hourly"] != "2 rows of before 2000-01-02 00:00:00" {
+		if got["silver.p"] != "2 rows from before 2000-01-12 00:00:00" || got["gold.p_hourly"] != "2 rows from before 2000-01-02 00:00:00" {
 			t.Errorf("got %q", got)
 		}
 		if l.load(silverName).MetadataLocation() != before {

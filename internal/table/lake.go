@@ -174,7 +174,7 @@ func (l *Lake) key(path string) (string, error) {
 	if key := l.Key(path); key != "" {
 		return key, nil
 	}
-	return "", fmt.Errorf("%s is not in the lake %s", path, l.root)
+	return "", smelt.Mark(smelt.ErrStore, fmt.Errorf("%s is not in the lake %s: does SMELT_S3_BUCKET name the bucket of the catalog's tables?", path, l.root))
 }
 
 // remove deletes objects, a bounded number at a time.
