@@ -119,13 +119,14 @@ func (c dropCmd) choose(ctx context.Context, l *lake, pipelines []*smelt.Pipelin
 		}
 	}
 	nothing := len(d.tables) == 0 && (len(d.bronze) == 0 || !c.Bronze)
+	known := slices.Contains(all.names, c.Name) || len(d.bronze) > 0
 	if !c.Bronze {
 		d.bronze = nil
 	}
 	if nothing && len(d.unsure) > 0 {
 		return d, usagef("%s may be of another pipeline: name a table to drop it, ./bin/smelt drop %s", strings.Join(d.unsure, ", "), d.unsure[0])
 	}
-	if nothing && slices.Contains(all.names, c.Name) {
+	if nothing && known {
 		return d, usagef("pipeline %s has no tables in the lake, so there is nothing to delete; its bronze goes with --bronze", c.Name)
 	}
 	if nothing {

@@ -99,10 +99,18 @@ func (c maintainCmd) chosen(tasks []maintain.Task) ([]maintain.Task, error) {
 func (c maintainCmd) all(ctx context.Context, tasks []maintain.Task, lake *lake, io *streams) error {
 	out := choreWriter{io: io, json: c.JSON}
 	var errs []error
+	busy := map[string]bool{}
 	for _, t := range tasks {
+		if busy[t.Table] {
+			continue
+		}
 		err := c.task(ctx, t, lake, out.print)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if errors.Is(err, smelt.ErrLocked) {
+			busy[t.Table] = true
+			err = fmt.Errorf("%s was left as it is: another process has been maintaining it for %s; try again later", t.Table, span(maintainWait))
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -119,17 +127,13 @@ func (c maintainCmd) all(ctx context.Context, tasks []maintain.Task, lake *lake,
 
 func (c maintainCmd) task(ctx context.Context, t maintain.Task, lake *lake, print func(chore) error) error {
 	if !c.Plan {
-		wait, cancel := context.WithTimeoutCause(ctx, maintainWait, errors.New("another process is at it"))
-		unlock, err := lake.Database.Lock(wait, maintain.Lock(t.Table))
-		cancel()
+		unlock, err := await(ctx, lake.Database, maintain.Lock(t.Table), maintainWait)
 		if err != nil {
 			return err
 		}
 		defer unlock()
-	}
-	if !c.Plan {
 		var failed error
-		err := t.Do(ctx, func(j maintain.Job, d maintain.Done, took time.Duration, err error) {
+		err = t.Do(ctx, func(j maintain.Job, d maintain.Done, took time.Duration, err error) {
 			seconds := took.Seconds()
 			if err == nil {
 				failed = errors.Join(failed, print(chore{j.Table, j.Kind, j.What, d.Before, d.After, &seconds, d.Lost}))
@@ -147,6 +151,17 @@ func (c maintainCmd) task(ctx context.Context, t maintain.Task, lake *lake, prin
 		}
 	}
 	return nil
+}
+
+// await takes a lock, and waits for whoever has it: so long, then it is ErrLocked.
+func await(ctx context.Context, locker smelt.Locker, name string, patience time.Duration) (unlock func(), err error) {
+	wait, cancel := context.WithTimeoutCause(ctx, patience, smelt.ErrLocked)
+	defer cancel()
+	unlock, err = locker.Lock(wait, name)
+	if err != nil && ctx.Err() == nil && wait.Err() != nil {
+		return nil, smelt.ErrLocked
+	}
+	return unlock, err
 }
 
 // choreWriter prints jobs.
@@ -180,10 +195,13 @@ func (c chore) text() string {
 	return text
 }
 
-// sized writes a number of files and their bytes.
+// sized writes a number of files and their bytes, where these are known.
 func sized(s maintain.Size) string {
-	if s.Files == 0 {
+	switch {
+	case s.Files == 0:
 		return "none"
+	case s.Bytes == 0:
+		return amount(int64(s.Files), "file")
 	}
 	return fmt.Sprintf("%s, %s", amount(int64(s.Files), "file"), audit.Bytes(s.Bytes))
 }
