@@ -238,6 +238,9 @@ func partitionOf(tbl *table.Table, name string) map[string]any {
 			out["n"] = n
 		default:
 			out[p.Column] = "x" + name
+			if strings.HasSuffix(name, "2") {
+				out[p.Column] = nil
+			}
 		}
 	}
 	return out
@@ -303,6 +306,12 @@ func TestSeveralPartitionings(t *testing.T) {
 			}
 		}
 		tbl = commit(t, tbl, c)
+		if random.IntN(10) == 0 {
+			var err error
+			if tbl, err = tbl.RewriteManifests(t.Context()); err != nil {
+				t.Fatalf("commit %d: %v", i, err)
+			}
+		}
 
 		fresh, err := table.Open(l.store, l.catalog, "s3://lake").Load(t.Context(), "silver.a") // nothing cached
 		if err != nil {
