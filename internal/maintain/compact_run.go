@@ -32,22 +32,8 @@ func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 		return Done{Lost: lost}, err
 	}
 	file, err := c.write(ctx, t, m, dir)
-	if errors.Is(err, smelt.ErrNotFound) { // an object: is it to be expected?
-		if _, lost, lookErr := c.live(ctx, &m); lost != "" && lookErr == nil {
-			return Done{Lost: lost}, nil
-		}
-	}
-	if duck.OutOfMemory(err) {
-		c.fits.Store(m.size().Bytes * 2 / 5) // a merge has up to one and a half times that
-		c.Log.Warn("a merge did not fit into DuckDB's memory; files of this table become smaller", "table", c.table, "bytes", m.size().Bytes)
-		return Done{Lost: "it does not fit into DuckDB's memory"}, nil
-	}
-	if no := new(refusal); errors.As(err, no) {
-		c.tell(no)
-		for _, i := range no.files {
-			c.refused.Store(m.files[i].Key, true)
-		}
-		return Done{Lost: no.Error()}, nil
+	if lost := c.setback(ctx, m, err); lost != "" {
+		return Done{Lost: lost}, nil
 	}
 	if err == nil {
 		err = unchanged(t, m, file)
@@ -70,6 +56,30 @@ func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 	c.Log.Debug("compacted", "table", c.table, "files", done.Before.Files, "bytes", done.After.Bytes, "rows", file.Rows,
 		"took", time.Since(began).Round(time.Millisecond).String())
 	return done, nil
+}
+
+// setback says why nothing came of writing a merge, where that is to be expected, and
+// sees to it that it is not tried again as it was.
+func (c *compactor) setback(ctx context.Context, m merge, err error) (lost string) {
+	no := new(refusal)
+	switch {
+	case errors.Is(err, smelt.ErrNotFound): // an object of before
+		if _, lost, err = c.live(ctx, &m); err != nil {
+			return ""
+		}
+		return lost
+	case duck.OutOfMemory(err):
+		c.fits.Store(m.size().Bytes * 2 / 5) // a merge has up to one and a half times that
+		c.Log.Warn("a merge did not fit into DuckDB's memory; files of this table become smaller", "table", c.table, "bytes", m.size().Bytes)
+		return "it does not fit into DuckDB's memory"
+	case errors.As(err, no):
+		c.tell(no)
+		for _, i := range no.files {
+			c.refused.Store(m.files[i].Key, true)
+		}
+		return no.Error()
+	}
+	return ""
 }
 
 // live gives the table as it is now, and brings the merge's files up to it. lost
