@@ -15,6 +15,9 @@ import (
 
 // write writes the rows of a merge's files as one file, in the order of time.
 func (c *compactor) write(ctx context.Context, t *table.Table, m merge, dir string) (smelt.DataFile, error) {
+	if err := checkColumns(t); err != nil { // since the plan
+		return smelt.DataFile{}, refusal{error: err}
+	}
 	paths, release, err := c.Area.Fetch(ctx, m.files)
 	if err != nil {
 		return smelt.DataFile{}, err
