@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -146,7 +147,9 @@ func TestHeldUp(t *testing.T) {
 				c.topic.fill(1, 1)
 				small := func(cfg *bronze.Config) { cfg.ObjectBytes = 1 << c.rng.IntN(9) }
 				c.writer, c.merger = newWriter(t, "a", c.lake, c.topic, small), newMerger(t, c.lake)
-				writer, merger := newWriter(t, "b", c.slow(), c.topic, small), newMerger(t, c.slow())
+				writer, merger := newWriter(t, "b", c.slow(), c.topic, small), bronze.NewMerger(bronze.MergerConfig{
+					Pipeline: "p", Store: c.slow(), Log: slog.New(slog.DiscardHandler), Dir: t.TempDir(), Codec: bronze.Gzip,
+				})
 				step(t, c.writer)
 				for range 60 {
 					c.goOn(writer, merger)
