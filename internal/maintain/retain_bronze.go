@@ -122,6 +122,7 @@ func (r bronzeRetention) positions(ctx context.Context) (map[int32]int64, error)
 // quarantined gives the offsets of a run that quarantine has, in order.
 func (r bronzeRetention) quarantined(ctx context.Context, run bronze.Run) (offsets []int64, err error) {
 	files, err := r.rejects(ctx)
+	files = slices.DeleteFunc(files, func(f table.File) bool { return !mayHold(f, run) })
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}
@@ -160,6 +161,16 @@ func (r bronzeRetention) quarantined(ctx context.Context, run bronze.Run) (offse
 	return slices.Compact(offsets), nil
 }
 
+// mayHold says whether a file of quarantine may have records of a run.
+func mayHold(f table.File, run bronze.Run) bool {
+	first, last, known := f.IntRange("_partition_id")
+	if id := int64(run.Partition); known && (id < first || last < id) {
+		return false
+	}
+	least, _, known := f.IntRange("_partition_offset")
+	return !known || least < run.End
+}
+
 // rejects are the files of all that quarantine has and had, and of what silver has
 // handed over and quarantine does not have yet. Silver comes first: so what
 // quarantine gets meanwhile is in one of the two.
@@ -183,7 +194,11 @@ func (r bronzeRetention) rejects(ctx context.Context) ([]table.File, error) {
 	found := map[string]table.File{}
 	for _, h := range pending {
 		if h.Rejects != nil {
-			found[h.Rejects.File.Path] = table.File{Key: h.Rejects.File.Path, Bytes: h.Rejects.File.Bytes}
+			f, err := q.NewFile(h.Rejects.File)
+			if err != nil {
+				return nil, err
+			}
+			found[f.Key] = f
 		}
 	}
 	for _, id := range fullest(q.Snapshots()) {
