@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -75,7 +74,10 @@ func (c *committer) CommitTable(ctx context.Context, _ ice.Identifier, reqs []ic
 	if age := time.Since(c.made); !c.made.IsZero() && age > FileAge {
 		return nil, "", fmt.Errorf("%w: %w: %s ago", ice.ErrCommitFailed, ErrOld, age.Round(time.Minute))
 	}
-	updates = slices.Clone(updates)
+	updates, err = detached(updates)
+	if err != nil {
+		return nil, "", err
+	}
 	for _, tag := range c.tags {
 		if err := tag.check(base); err != nil { // it was free when the change was staged
 			return nil, "", fmt.Errorf("%w: %w: %w", ice.ErrCommitFailed, ErrConflict, err)
@@ -91,6 +93,21 @@ func (c *committer) CommitTable(ctx context.Context, _ ice.Identifier, reqs []ic
 		return nil, "", fmt.Errorf("%w: %w", ice.ErrCommitFailed, err)
 	}
 	return meta, location, err
+}
+
+// detached gives updates that share nothing with those. iceberg-go's snapshot
+// points into the transaction that made it, which has the metadata of before, whose
+// last snapshot points into the one before: a table that is never loaded anew would
+// keep all that it ever was in memory.
+func detached(updates ice.Updates) (out ice.Updates, err error) {
+	data, err := json.Marshal(updates)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("updates of a table: %w", err)
+	}
+	return out, nil
 }
 
 // swap writes a metadata file and makes it the table's current one in place of
