@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"smelt"
 	"smelt/bronze"
 	"smelt/gold"
 	"smelt/internal/audit"
+	"smelt/internal/ledger"
 	"smelt/internal/maintain"
 	"smelt/silver"
 )
@@ -27,7 +30,8 @@ type dropping struct {
 	tables   []string // in their order
 	unsure   []string // gold tables that may be another pipeline's
 	bronze   []smelt.Object
-	retired  int64 // records that bronze has let go
+	retired  int64     // records that bronze has let go
+	whole    time.Time // of a single gold table: from then on silver has all rows, by retain:
 }
 
 // Run shows what will go, asks, and deletes it.
@@ -108,6 +112,9 @@ func (c dropCmd) choose(ctx context.Context, l *lake, pipelines []*smelt.Pipelin
 	}
 	if slices.Contains(tables, c.Name) {
 		d.tables = []string{c.Name}
+		if d.whole, err = wholeSince(ctx, l, all.of(c.Name)); err != nil {
+			return d, err
+		}
 	}
 	for _, name := range candidates { // what a drop that died has left
 		left, err := l.Tables.Leftovers(ctx, name)
@@ -133,6 +140,28 @@ func (c dropCmd) choose(ctx context.Context, l *lake, pipelines []*smelt.Pipelin
 		return d, usagef("there is no table or pipeline %q in the lake%s", c.Name, smelt.DidYouMean(c.Name, slices.Concat(all.names, tables)...))
 	}
 	return d, nil
+}
+
+// wholeSince gives the time from which on silver of pipelines has all rows; it is zero
+// when none went.
+func wholeSince(ctx context.Context, l *lake, pipelines []string) (whole time.Time, err error) {
+	for _, name := range pipelines {
+		t, err := l.Tables.Load(ctx, silver.TableName(name))
+		if errors.Is(err, smelt.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return whole, err
+		}
+		has, _, _, err := ledger.Read[ledger.Silver](t)
+		if err != nil {
+			return whole, err
+		}
+		if has.Retained.After(whole) {
+			whole = has.Retained
+		}
+	}
+	return whole, nil
 }
 
 // run deletes, each table under its lock, and bronze last.

@@ -3,7 +3,10 @@ package main
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"smelt/internal/ledger"
 	"smelt/internal/store"
 	"smelt/internal/table"
 )
@@ -23,4 +26,42 @@ func TestDropOfLostMetadata(t *testing.T) {
 	if _, err := l.Tables.Drop(t.Context(), "gold.a_b"); err != nil {
 		t.Error(err)
 	}
+}
+
+// Windows that were computed from rows that silver has no more are not made anew.
+func TestDropOfFrozenWindows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, silver := memoryLake(t, "silver.a")
+		if _, err := l.Tables.Create(t.Context(), "gold.a_b", table.Definition{Columns: silver.Columns()}); err != nil {
+			t.Fatal(err)
+		}
+		command := dropCmd{Name: "gold.a_b"}
+		told := func() string {
+			d, err := command.choose(t.Context(), l, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := d.text(t.Context(), l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		silver = step(t, silver, 1000)
+		if text := told(); strings.Contains(text, "COME BACK") {
+			t.Errorf("silver has all rows: got %q", text)
+		}
+		change := table.Change{}
+		at := time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)
+		if err := ledger.Write(&change, ledger.Silver{Records: 1000, Retired: 200, Retained: at}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := silver.Commit(t.Context(), change); err != nil {
+			t.Fatal(err)
+		}
+		if text := told(); !strings.Contains(text, "rows from before 2000-01-01 12:00:00 by retain:, so windows from before CANNOT COME BACK") {
+			t.Errorf("silver has let go of rows: got %q", text)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"smelt"
 	"smelt/internal/audit"
@@ -39,6 +40,8 @@ func (d dropping) text(ctx context.Context, l *lake) (string, error) {
 		fmt.Fprintf(&b, "%s may be of another pipeline and stays: name it to drop it.\n", strings.Join(d.unsure, ", "))
 	}
 	switch silverGoes := slices.Contains(d.tables, silver.TableName(d.pipeline)); {
+	case !d.whole.IsZero():
+		fmt.Fprintf(&b, "Silver has let go of rows from before %s by retain:, so windows from before CANNOT COME BACK.\n", d.whole.UTC().Format(time.DateTime))
 	case len(d.bronze) > 0:
 		fmt.Fprintln(&b, "A pipeline that runs again reads its topic from what is the log's beginning by then.")
 	case silverGoes && d.retired > 0:
