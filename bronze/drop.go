@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"smelt"
 )
@@ -43,26 +44,28 @@ func Drop(ctx context.Context, store smelt.Store, objects []smelt.Object) error 
 }
 
 // RetiredRecords counts the records that retention has let go of a pipeline's
-// chains.
-func (r *Reader) RetiredRecords(ctx context.Context) (n int64, err error) {
+// chains, and says when the last of them was written.
+func (r *Reader) RetiredRecords(ctx context.Context) (n int64, last time.Time, err error) {
 	partitions, err := r.Partitions(ctx)
 	if err != nil {
-		return 0, err
+		return 0, last, err
 	}
 	for _, id := range partitions {
 		const one = 1 // byte: After gives one object at least
 		refs, err := r.After(ctx, id, -1, one)
 		if err != nil {
-			return 0, err
+			return 0, last, err
 		}
 		if len(refs) == 0 || !refs[0].Retired {
 			continue
 		}
 		m, err := r.Stat(ctx, refs[0])
 		if err != nil {
-			return 0, err
+			return 0, last, err
 		}
-		n += m.Retired.Count
+		if n += m.Retired.Count; m.Retired.Count > 0 && m.Written.After(last) {
+			last = m.Written
+		}
 	}
-	return n, nil
+	return n, last, nil
 }

@@ -104,6 +104,10 @@ func TestRetire(t *testing.T) {
 		if got := fmt.Sprint(keys(t, lake, 0)); got != fmt.Sprintf("[0-%d-retired %d]", all[27]+1, all[27]+1) {
 			t.Errorf("left: %v", got)
 		}
+		n, last, err := bronze.NewReader(lake, "p").RetiredRecords(t.Context())
+		if third := time.Date(2000, 1, 1, 2, 0, 0, 0, time.UTC); err != nil || n != 28 || last.Before(third) || last.After(third.Add(time.Hour)) {
+			t.Errorf("%d records, the last one written at %s, went, %v: want 28, in the third hour", n, last, err)
+		}
 	})
 }
 

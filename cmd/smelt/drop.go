@@ -26,12 +26,13 @@ type dropCmd struct {
 
 // dropping is what a drop is about to delete.
 type dropping struct {
-	pipeline string   // "" when a single table was named
-	tables   []string // in their order
-	unsure   []string // gold tables that may be another pipeline's
-	bronze   []smelt.Object
-	retired  int64     // records that bronze has let go
-	whole    time.Time // of a single gold table: from then on silver has all rows, by retain:
+	pipeline    string   // "" when a single table was named
+	tables      []string // in their order
+	unsure      []string // gold tables that may be another pipeline's
+	bronze      []smelt.Object
+	retired     int64     // records that bronze has let go
+	lastRetired time.Time // when the last of them was written
+	whole       time.Time // of a single gold table: from then on silver has all rows, by retain:
 }
 
 // Run shows what will go, asks, and deletes it.
@@ -106,7 +107,7 @@ func (c dropCmd) choose(ctx context.Context, l *lake, pipelines []*smelt.Pipelin
 		if d.bronze, err = bronze.Objects(ctx, l.Store, c.Name); err != nil {
 			return d, err
 		}
-		if d.retired, err = bronze.NewReader(l.Store, c.Name).RetiredRecords(ctx); err != nil && !c.Bronze {
+		if d.retired, d.lastRetired, err = bronze.NewReader(l.Store, c.Name).RetiredRecords(ctx); err != nil && !c.Bronze {
 			return d, err
 		}
 	}

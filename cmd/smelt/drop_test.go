@@ -65,3 +65,18 @@ func TestDropOfFrozenWindows(t *testing.T) {
 		}
 	})
 }
+
+// What is made anew begins where bronze does.
+func TestDropAfterRetirement(t *testing.T) {
+	t.Parallel()
+	l := &lake{Tables: table.Open(store.NewMemory(), table.NewMemoryCatalog(), "s3://lake")}
+	d := dropping{pipeline: "a", tables: []string{"silver.a"}, retired: 1200, lastRetired: time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)}
+	text, err := d.text(t.Context(), l)
+	if want := "1,200 records, written up to 2000-01-01 12:00:00, went by retain:"; err != nil || !strings.Contains(text, want) {
+		t.Errorf("got %q, %v", text, err)
+	}
+	d.retired = 0
+	if text, err = d.text(t.Context(), l); err != nil || strings.Contains(text, "COME BACK") {
+		t.Errorf("bronze has all: got %q, %v", text, err)
+	}
+}

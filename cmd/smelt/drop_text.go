@@ -45,8 +45,8 @@ func (d dropping) text(ctx context.Context, l *lake) (string, error) {
 	case len(d.bronze) > 0:
 		fmt.Fprintln(&b, "A pipeline that runs again reads its topic from what is the log's beginning by then.")
 	case silverGoes && d.retired > 0:
-		fmt.Fprintf(&b, "Bronze stays, and a pipeline %s that runs again reads it anew. %s of it are gone by retain:, so what they have become CANNOT COME BACK.\n",
-			d.pipeline, amount(d.retired, "record"))
+		fmt.Fprintf(&b, "Bronze stays, and a pipeline %s that runs again reads it anew. %s, written up to %s, went by retain:, so what they have become CANNOT COME BACK, "+
+			"nor do windows that begin before.\n", d.pipeline, amount(d.retired, "record"), d.lastRetired.UTC().Format(time.DateTime))
 	case silverGoes:
 		fmt.Fprintf(&b, "Bronze stays: a pipeline %s that runs again reads all of it anew.\n", d.pipeline)
 	}
