@@ -90,7 +90,11 @@ func (t *Table) CompactDeletes(ctx context.Context, whole, compacted File) error
 		}
 	}
 	tx := t.ice.NewTransaction()
-	if err := tx.NewRewrite(nil).Apply(removed, []iceberg.DataFile{compacted.data}, nil).Commit(ctx); err != nil {
+	rewrite := tx.NewRewrite(nil).AddDataFile(compacted.data)
+	for _, f := range removed {
+		rewrite.DeleteFile(f)
+	}
+	if err := rewrite.Commit(ctx); err != nil {
 		return err
 	}
 	_, err = tx.Commit(ctx)
