@@ -75,6 +75,8 @@ func (c dropCmd) check() error {
 	switch {
 	case c.Name == "": // as a variable that is not set leaves it
 		return usagef("which? Name a gold table or a pipeline")
+	case strings.Contains(c.Name, "/"): // of bronze it would be a part of a pipeline's folder
+		return usagef("%q is no name of a table or a pipeline: it has a slash", c.Name)
 	case one && layer == "bronze":
 		return usagef("bronze goes with all that was made of it: ./bin/smelt drop %s --bronze", pipeline)
 	case one && (layer == "silver" || layer == "quarantine"):
