@@ -210,6 +210,7 @@ func sized(s maintain.Size) string {
 // commit could be deleted.
 const (
 	leastOrphanAge = 2 * table.FileAge
+	leastGrace     = time.Minute
 	leastFileSize  = 1 << 20
 )
 
@@ -220,6 +221,8 @@ func (s *settings) policy() (maintain.Policy, error) {
 		return maintain.Policy{}, usagef("SMELT_ORPHAN_AGE: %s is too short: a commit that is under way may have files half as old; %s is the least", s.OrphanAge, span(leastOrphanAge))
 	case time.Duration(s.BronzeGrace) < bronze.LeastGrace:
 		return maintain.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short: so long others may go by the objects that they have listed; %s is the least", s.BronzeGrace, span(bronze.LeastGrace))
+	case time.Duration(s.SnapshotGrace) < leastGrace:
+		return maintain.Policy{}, usagef("SMELT_SNAPSHOT_GRACE: %s is too short: a query that has begun could lose its files; %s is the least", s.SnapshotGrace, span(leastGrace))
 	case s.FileSize < leastFileSize:
 		return maintain.Policy{}, usagef("SMELT_FILE_SIZE: %s is too small; %s is the least", s.FileSize, bytes(leastFileSize))
 	case s.Snapshots < 1:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -39,11 +38,11 @@ func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 		err = unchanged(t, m, file)
 	}
 	if err != nil {
-		return Done{}, fmt.Errorf("compact %s: %w", c.table, err)
+		return Done{}, err
 	}
 	staged, err := c.Area.UploadRewritten(ctx, t, m.files[0], file)
 	if err != nil {
-		return Done{}, fmt.Errorf("compact %s: %w", c.table, err)
+		return Done{}, err
 	}
 	lost, err = c.commit(ctx, m, staged)
 	if lost != "" || err != nil {
