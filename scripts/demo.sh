@@ -42,7 +42,7 @@ await() {
 	local end=$((SECONDS + ${patience:-60}))
 	until "$@"; do
 		[ "$SECONDS" -lt "$end" ] || return 1
-		read -rt 0.5 <> <(:) || true
+		read -rt "${every:-0.5}" <> <(:) || true
 	done
 }
 

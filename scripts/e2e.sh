@@ -64,7 +64,8 @@ say "kill -9 of a backfill in mid-run, and again"
 "$root/bin/smelt" locate hel-001 Espoo Finland >/dev/null
 "$root/bin/smelt" backfill sensors --reference-changes --yes >/dev/null 2>&1 &
 killed=$!
-expect "a backfill begins" await test -d "$SMELT_HOME/tmp/backfill-$killed"
+begun() { [ -d "$SMELT_HOME/tmp/backfill-$killed" ] || ! kill -0 "$killed" 2>/dev/null; }
+every=0.05 expect "a backfill begins" await begun
 read -rt "0.$((RANDOM % 10))" <> <(:) || true
 kill -9 "$killed" 2>/dev/null || true # it may have been quicker
 wait "$killed" 2>/dev/null || true

@@ -63,7 +63,9 @@ func (s *settings) openUpkeep(ctx context.Context, io *streams) (b *upkeepBench,
 	}
 	parts, err := s.parts(b.lake, db, "bench", slog.New(slog.DiscardHandler))
 	if err == nil {
-		b.config = maintain.Config{Pipeline: pipelines[0], Area: parts.Area, Duck: db, Locker: parts.Locker, Log: parts.Log}
+		alone := *pipelines[0]
+		alone.Gold = nil // silver would keep its snapshots for a gold that nobody computes here
+		b.config = maintain.Config{Pipeline: &alone, Area: parts.Area, Duck: db, Locker: parts.Locker, Log: parts.Log}
 		b.dir, err = db.TempDir()
 	}
 	if err == nil {
