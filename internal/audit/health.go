@@ -31,7 +31,7 @@ const mostListed = 20000
 func (g *gathering) health(ctx context.Context) {
 	var due []maintain.Due
 	if g.Due != nil && g.Running {
-		due, _ = g.Due(ctx) // one that runs and does not tell keeps no tables
+		due, g.dueErr = g.Due(ctx)
 	}
 	add := func(name string, h *table.Health, err error) {
 		if err != nil {

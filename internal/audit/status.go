@@ -113,6 +113,7 @@ type gathering struct {
 	source    smelt.Description
 	sourceErr error
 	staleErr  error
+	dueErr    error
 }
 
 // Gather looks at a pipeline: a few requests to each of the services.

@@ -75,6 +75,10 @@ func TestStatusHealth(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	probe.Due = func(context.Context) ([]maintain.Due, error) { return nil, errDown }
+	if s = audit.Gather(t.Context(), probe, w.pipeline, time.Now()); !strings.Contains(text(s), "! When maintenance comes next is not known: "+errDown.Error()) {
+		t.Errorf("it does not say that smelt run did not tell:\n%s", text(s))
+	}
 	probe.Due = nil
 	if s = audit.Gather(t.Context(), probe, w.pipeline, time.Now()); s.Tables[1].Next != nil {
 		t.Errorf("%v is due, though nobody was asked", s.Tables[1].Next)

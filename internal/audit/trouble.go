@@ -42,6 +42,9 @@ func (g *gathering) trouble() {
 	if g.tablesErr == nil {
 		g.tableTrouble()
 	}
+	if g.dueErr != nil {
+		g.say(settings, "When maintenance comes next is not known: %v.", g.dueErr)
+	}
 }
 
 // unreachable names the services that do not answer, each once.
