@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"smelt"
@@ -18,15 +18,28 @@ const (
 	// under a lock needs a connection too, so half of them stay free.
 	maxLocks = maxConns / 2
 
+	// lease is how long a lock outlives the last sign of life of its holder, who
+	// may be paused, or on a machine that has gone without a word. Another takes
+	// over within ten seconds then.
+	lease = 6 * time.Second
+
+	// renewEvery leaves room for two signs of life that are late.
+	renewEvery = 2 * time.Second
+
 	// unlockTimeout is for one round trip. After it the connection is closed,
 	// which releases the lock as well.
 	unlockTimeout = 5 * time.Second
 )
 
+// A lock is an advisory lock of a transaction that does nothing else. The server
+// ends a transaction that is idle for longer than the lease, and with it the lock; as
+// long as the holder lives it says something in time. Between two statements such a
+// transaction has no snapshot, so it keeps no VACUUM from its work.
+
 // TryLock takes the lock of a name for this process, or returns ErrLocked when
 // another process, or another goroutine of this one, holds it. PostgreSQL
-// releases the lock of a session that ends, so a process that dies leaves none
-// behind, and a connection that breaks loses it. unlock may be called again.
+// releases the lock at once when its holder dies, and within seconds when nothing
+// is heard of it; a connection that breaks loses it. unlock may be called again.
 func (db *DB) TryLock(ctx context.Context, name string) (unlock func(), err error) {
 	return db.lock(ctx, name, db.tryLock)
 }
@@ -37,78 +50,120 @@ func (db *DB) Lock(ctx context.Context, name string) (unlock func(), err error) 
 	return db.lock(ctx, name, db.waitLock)
 }
 
-func (db *DB) lock(ctx context.Context, name string, take func(context.Context, string) (func(), error)) (unlock func(), err error) {
+func (db *DB) lock(ctx context.Context, name string, take func(context.Context, *pgxpool.Conn, int64) error) (unlock func(), err error) {
 	select {
 	case db.locks <- struct{}{}:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("lock %s: %w", name, context.Cause(ctx))
 	}
-	release, err := take(ctx, name)
+	conn, err := db.acquire(ctx)
+	if err == nil {
+		if err = take(ctx, conn, lockKey(name)); err != nil {
+			conn.Release() // which closes it when it is in a transaction
+		}
+	}
 	if err != nil {
 		<-db.locks
+		if !errors.Is(err, smelt.ErrLocked) {
+			err = db.explain(err)
+		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
+	release := db.hold(ctx, name, conn)
 	return sync.OnceFunc(func() {
 		release()
 		<-db.locks
 	}), nil
 }
 
-func (db *DB) tryLock(ctx context.Context, name string) (release func(), err error) {
-	taking, cancel := context.WithTimeout(ctx, callTimeout)
+// acquire takes a connection from the pool.
+func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return db.pool.Acquire(ctx)
+}
+
+// tryLock begins the transaction that holds a lock. When another holds the lock it
+// ends it again and fails with ErrLocked.
+func (db *DB) tryLock(ctx context.Context, conn *pgxpool.Conn, key int64) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 
-	conn, err := db.pool.Acquire(taking)
+	// In one round trip, hence without parameters.
+	results, err := conn.Conn().PgConn().Exec(ctx, fmt.Sprintf(
+		`BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d; SELECT pg_try_advisory_xact_lock(%d)`,
+		db.lease.Milliseconds(), key)).ReadAll()
 	if err != nil {
-		return nil, db.explain(err)
+		return err
 	}
-	key := lockKey(name)
-	var locked bool
-	if err := conn.QueryRow(taking, `SELECT pg_try_advisory_lock($1)`, key).Scan(&locked); err != nil {
-		_ = conn.Conn().Close(taking) // the lock may have been taken
-		conn.Release()
-		return nil, db.explain(err)
+	if locked := string(results[len(results)-1].Rows[0][0]) == "t"; locked {
+		return nil
 	}
-	if !locked {
-		conn.Release()
-		return nil, smelt.ErrLocked
+	if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {
+		return err
 	}
-	return db.unlock(ctx, conn, key), nil
+	return smelt.ErrLocked
 }
 
-func (db *DB) waitLock(ctx context.Context, name string) (release func(), err error) {
-	conn, err := db.pool.Acquire(ctx)
-	if err != nil {
-		return nil, db.explain(err)
+// waitLock begins the transaction that holds a lock, once it is free. No time-out of
+// the role's ends the wait. If the process has gone or is paused when its turn comes,
+// the lease runs from then on.
+func (db *DB) waitLock(ctx context.Context, conn *pgxpool.Conn, key int64) error {
+	_, err := conn.Conn().PgConn().Exec(ctx, fmt.Sprintf(
+		`BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = %d; SELECT pg_advisory_xact_lock(%d)`,
+		db.lease.Milliseconds(), key)).ReadAll()
+	return err
+}
+
+// hold keeps a lock that was taken until release is called, which gives back the
+// connection too.
+func (db *DB) hold(ctx context.Context, name string, conn *pgxpool.Conn) (release func()) {
+	ctx = context.WithoutCancel(ctx) // a stage that is being stopped unlocks all the same
+	began := time.Now()
+	stop := make(chan struct{})
+	renewed := make(chan error, 1)
+	lost := func(err error) {
+		db.Log.Warn("lock lost, so another process may do the same work meanwhile: the first of the two to commit is taken",
+			"lock", name, "held", time.Since(began).Round(time.Millisecond), "error", db.explain(err))
 	}
-	key := lockKey(name)
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+	go func() {
+		err := db.renew(ctx, conn, stop)
+		if err != nil {
+			lost(err)
+		}
+		renewed <- err
+	}()
+	return func() {
+		defer conn.Release()
+		close(stop)
+		if err := <-renewed; err != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
+		defer cancel()
+		if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {
+			lost(err)
+		}
+	}
+}
+
+// renew gives the server a sign of life every so often until stop is closed, or
+// returns why the lock is lost.
+func (db *DB) renew(ctx context.Context, conn *pgxpool.Conn, stop <-chan struct{}) error {
+	tick := time.NewTicker(db.renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-tick.C:
+		}
+		ctx, cancel := context.WithTimeout(ctx, db.lease)
+		_, err := conn.Exec(ctx, `SELECT 1`)
+		cancel()
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `SELECT pg_advisory_lock($1)`, key) // of the session: it outlives the transaction
-		return err
-	})
-	if err != nil {
-		_ = conn.Conn().Close(context.WithoutCancel(ctx)) // the lock may have been taken
-		conn.Release()
-		return nil, db.explain(err)
-	}
-	return db.unlock(ctx, conn, key), nil
-}
-
-// unlock makes the function that gives a lock and its connection back.
-func (db *DB) unlock(ctx context.Context, conn *pgxpool.Conn, key int64) func() {
-	return func() {
-		// A stage that is being stopped unlocks all the same.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
-		defer cancel()
-		var unlocked bool
-		err := conn.QueryRow(ctx, `SELECT pg_advisory_unlock($1)`, key).Scan(&unlocked)
-		if err != nil || !unlocked {
-			_ = conn.Conn().Close(ctx)
-		}
-		conn.Release()
 	}
 }
 

@@ -3,7 +3,8 @@
 //
 //   - [Catalog]: where each Iceberg table's current metadata is, in the tables
 //     that every JDBC catalog shares;
-//   - [DB.TryLock]: one process at a time works on a table;
+//   - [DB.TryLock]: one process at a time works on a table, and a process that is
+//     paused or gone holds none for longer than six seconds;
 //   - [DB.Prepare], [DB.Version], [DB.Load], [DB.Changes]: reference tables, with
 //     a version that rises in the order of commits, and which rows have changed.
 //
@@ -22,8 +23,10 @@
 //     read at each poll to see whether it has changed, and a change counts as one
 //     to all of its rows.
 //
-// PostgreSQL 13 or newer. Locks belong to a session, so a pooler in between must pool sessions, not
-// transactions.
+// PostgreSQL 13 or newer. A pooler in between must pool sessions, not transactions: what a session
+// begins with (UTC, ISO dates) has to hold for all of it. A lock shows in pg_stat_activity as a
+// transaction that is idle; it keeps no VACUUM from its work, but an operator's script that ends
+// such transactions takes locks away.
 package postgres
 
 import (
@@ -56,6 +59,8 @@ type DB struct {
 	where string        // host:port/database, for messages
 	user  string        // for messages
 	locks chan struct{} // one for each connection that holds a lock
+
+	lease, renewEvery time.Duration // of locks
 }
 
 // Open connects to the database that dsn names, a URL or key=value pairs; what
@@ -91,6 +96,8 @@ func Open(ctx context.Context, dsn string) (*DB, error) {
 		where: location(config.ConnConfig),
 		user:  config.ConnConfig.User,
 		locks: make(chan struct{}, maxLocks),
+
+		lease: lease, renewEvery: renewEvery,
 	}
 	if err := db.Ping(ctx); err != nil {
 		pool.Close()
