@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 )
@@ -11,8 +12,8 @@ import (
 func (s *S3) CreateBucket(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
-	err := s.try(ctx, func() error {
-		err := s.client.MakeBucket(ctx, s.bucket, minio.MakeBucketOptions{})
+	err := s.try(ctx, func(w *watch) error {
+		err := s.client.MakeBucket(w.ctx, s.bucket, minio.MakeBucketOptions{})
 		switch minio.ToErrorResponse(err).Code {
 		case minio.BucketAlreadyOwnedByYou, minio.BucketAlreadyExists:
 			return nil
@@ -24,3 +25,9 @@ func (s *S3) CreateBucket(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Quiet sets how long no byte may move.
+func (s *S3) Quiet(d time.Duration) { s.quiet = d }
+
+// RetryAfter is how long a reply asks to wait.
+var RetryAfter = retryAfter

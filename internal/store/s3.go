@@ -24,7 +24,7 @@ import (
 const (
 	defaultRegion = "us-east-1"      // what servers of one's own answer to
 	dialTimeout   = 5 * time.Second  // a connection takes milliseconds; longer means that nobody is there
-	replyTimeout  = 30 * time.Second // from the request's last byte to the reply's first
+	quietTimeout  = 20 * time.Second // no byte moves, either way: a deletion of 1000 objects takes a slow server seconds
 	callTimeout   = time.Minute      // a whole call that carries no object's bytes, retries included
 	moveTimeout   = 5 * time.Minute  // a whole transfer of one object, retries included: 128 MiB at 0.5 MB/s
 	listPage      = 1000             // keys: the most that S3 lists or deletes in one request
@@ -45,9 +45,11 @@ type S3Config struct {
 // reply answers [smelt.ErrExists], although the object is its own: who needs to
 // know reads back whose it is.
 type S3 struct {
-	client   minio.Core
-	bucket   string
-	endpoint string // for messages
+	client    minio.Core
+	transport *transport
+	bucket    string
+	endpoint  string        // for messages
+	quiet     time.Duration // quietTimeout, but for tests
 }
 
 // OpenS3 returns the store of a bucket. It makes no request: [S3.Check] does.
@@ -89,7 +91,7 @@ func openS3(cfg S3Config) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w: check SMELT_S3_ENDPOINT", cfg.Endpoint, err)
 	}
-	return &S3{client: *client, bucket: cfg.Bucket, endpoint: client.EndpointURL().String()}, nil
+	return &S3{client: *client, transport: transport, bucket: cfg.Bucket, endpoint: client.EndpointURL().String(), quiet: quietTimeout}, nil
 }
 
 // splitEndpoint takes the scheme off an endpoint; without one secure stands.
@@ -110,17 +112,18 @@ func splitEndpoint(endpoint string, secure bool) (host string, https bool, err e
 	return u.Host, u.Scheme == "https", nil
 }
 
-func newTransport(secure bool) (*http.Transport, error) {
+func newTransport(secure bool) (*transport, error) {
 	t, err := minio.DefaultTransport(secure)
 	if err != nil {
 		return nil, err
 	}
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
-	t.ResponseHeaderTimeout = replyTimeout
-	return t, nil
+	t.ResponseHeaderTimeout = 0 // each attempt is watched
+	return &transport{t}, nil
 }
 
-// Get opens an object. The whole transfer has five minutes.
+// Get opens an object. The whole transfer has five minutes, and each read of the
+// body twenty seconds.
 func (s *S3) Get(ctx context.Context, key string) (io.ReadCloser, smelt.Object, error) {
 	if err := checkKey(key); err != nil {
 		return nil, smelt.Object{}, fmt.Errorf("get %q: %w", key, err)
@@ -128,15 +131,16 @@ func (s *S3) Get(ctx context.Context, key string) (io.ReadCloser, smelt.Object, 
 	ctx, cancel := context.WithTimeoutCause(ctx, moveTimeout, errTimeout)
 	var body io.ReadCloser
 	var info minio.ObjectInfo
-	err := s.try(ctx, func() (err error) {
-		body, info, _, err = s.client.GetObject(ctx, s.bucket, key, minio.GetObjectOptions{})
+	w, err := s.attempt(ctx, func(w *watch) (err error) {
+		body, info, _, err = s.client.GetObject(w.ctx, s.bucket, key, minio.GetObjectOptions{})
 		return err
 	})
 	if err != nil {
 		cancel()
 		return nil, smelt.Object{}, fmt.Errorf("get %s: %w", key, err)
 	}
-	return &download{s: s, ctx: ctx, cancel: cancel, key: key, body: body}, describe(key, info), nil
+	w.rest() // until the body is read
+	return &download{s: s, ctx: ctx, cancel: cancel, watch: w, body: body}, describe(key, info), nil
 }
 
 // Stat describes an object.
@@ -147,8 +151,8 @@ func (s *S3) Stat(ctx context.Context, key string) (smelt.Object, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	var info minio.ObjectInfo
-	err := s.try(ctx, func() (err error) {
-		info, err = s.stat(ctx, key)
+	err := s.try(ctx, func(w *watch) (err error) {
+		info, err = s.stat(w.ctx, key)
 		return err
 	})
 	if err != nil {
@@ -210,12 +214,12 @@ func (s *S3) put(ctx context.Context, key string, body io.ReadSeeker, opts smelt
 	if opts.IfAbsent {
 		how.SetMatchETagExcept("*")
 	}
-	return s.try(ctx, func() error {
+	return s.try(ctx, func(w *watch) error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return &bodyError{err}
 		}
-		lent := &loan{body: body}
-		_, err := s.client.PutObject(ctx, s.bucket, key, lent, size, "", digest, how)
+		lent := &loan{body: body, watch: w}
+		_, err := s.client.PutObject(w.ctx, s.bucket, key, lent, size, "", digest, how)
 		if broken := lent.end(); broken != nil && err != nil {
 			return &bodyError{broken}
 		}
@@ -243,12 +247,12 @@ func (s *S3) List(ctx context.Context, prefix, after string, limit int) ([]smelt
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
 	var found []smelt.Object
-	err := s.try(ctx, func() (err error) {
+	err := s.try(ctx, func(w *watch) (err error) {
 		// A second try goes on where the first one broke off.
 		if n := len(found); n > 0 {
 			after = found[n-1].Key
 		}
-		found, err = s.list(ctx, found, prefix, after, limit)
+		found, err = s.list(w.ctx, found, prefix, after, limit)
 		return err
 	})
 	if err != nil {
@@ -302,11 +306,11 @@ func (s *S3) Delete(ctx context.Context, keys ...string) error {
 func (s *S3) deleteBatch(ctx context.Context, keys []string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errTimeout)
 	defer cancel()
-	return s.try(ctx, func() error {
+	return s.try(ctx, func(w *watch) error {
 		if len(keys) == 1 {
-			return present(s.client.RemoveObject(ctx, s.bucket, keys[0], minio.RemoveObjectOptions{}))
+			return present(s.client.RemoveObject(w.ctx, s.bucket, keys[0], minio.RemoveObjectOptions{}))
 		}
-		results, err := s.client.RemoveObjectsWithIter(ctx, s.bucket, func(yield func(minio.ObjectInfo) bool) {
+		results, err := s.client.RemoveObjectsWithIter(w.ctx, s.bucket, func(yield func(minio.ObjectInfo) bool) {
 			for _, key := range keys {
 				if !yield(minio.ObjectInfo{Key: key}) {
 					return
@@ -323,7 +327,7 @@ func (s *S3) deleteBatch(ctx context.Context, keys []string) error {
 			}
 		}
 		if first == nil {
-			first = ctx.Err() // the results end without a word when ctx does
+			first = w.ctx.Err() // the results end without a word when ctx does
 		}
 		return first
 	})

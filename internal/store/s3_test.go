@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 
 	"smelt"
 	"smelt/internal/store"
+	"smelt/internal/wiretest"
 )
 
 func TestCheck(t *testing.T) {
@@ -170,7 +169,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for name, call := range calls {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := through(t, func(_ http.ResponseWriter, r *http.Request, _ func()) bool {
+		s := through(t, func(_ http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
 			io.Copy(io.Discard, r.Body) // else the server does not notice that the client goes
 			cancel()
 			<-r.Context().Done()
@@ -182,28 +181,23 @@ func TestCancelWhileWaiting(t *testing.T) {
 	}
 }
 
-// through opens a new bucket of the server by way of a proxy, which may answer
-// itself: then answer returns true.
-func through(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, pass func()) bool) *store.S3 {
+// through opens a new bucket of the server by way of a wire on which answer may
+// answer itself.
+func through(t *testing.T, answer wiretest.Answer) *store.S3 {
+	t.Helper()
+	gateway := wiretest.NewGateway(t, gatewayAddress)
+	gateway.Set(answer)
+	return at(t, gateway.Address())
+}
+
+// at opens a new bucket of the server, which is reached at another address.
+func at(t *testing.T, address string) *store.S3 {
 	t.Helper()
 	cfg := config(t)
 	if err := openS3(t, cfg).CreateBucket(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The request keeps its Host, which its signature covers.
-	target := &url.URL{Scheme: "http", Host: gatewayAddress}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Host = r.In.Host
-	}}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pass := func() { proxy.ServeHTTP(httptest.NewRecorder(), r) }
-		if !answer(w, r, pass) {
-			proxy.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(server.Close)
-	cfg.Endpoint = server.URL
+	cfg.Endpoint = "http://" + address
 	return openS3(t, cfg)
 }
 
@@ -228,7 +222,7 @@ func TestTransient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int64
-			s := through(t, func(w http.ResponseWriter, r *http.Request, _ func()) bool {
+			s := through(t, func(w http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
 				if calls.Add(1)%3 == 0 {
 					return false
 				}
@@ -263,7 +257,7 @@ func TestTransient(t *testing.T) {
 func TestTransientForTooLong(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func()) bool {
+	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
 		calls.Add(1)
 		refuse(w, 409, "ConditionalRequestConflict")
 		return true
@@ -280,7 +274,7 @@ func TestTransientForTooLong(t *testing.T) {
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	var lost atomic.Bool
-	s := through(t, func(w http.ResponseWriter, r *http.Request, pass func()) bool {
+	s := through(t, func(w http.ResponseWriter, r *http.Request, pass func() *httptest.ResponseRecorder) bool {
 		if r.Method != http.MethodPut || lost.Swap(true) {
 			return false
 		}
@@ -312,14 +306,16 @@ func TestCheckWithoutConditions(t *testing.T) {
 		},
 	}
 	for name, answer := range tests {
-		s := through(t, func(w http.ResponseWriter, r *http.Request, _ func()) bool { return answer(w, r) })
+		s := through(t, func(w http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
+			return answer(w, r)
+		})
 		wantTrouble(t, name, s.Check(t.Context()), "does not enforce If-None-Match")
 	}
 }
 
 func TestListOutOfOrder(t *testing.T) {
 	t.Parallel()
-	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func()) bool {
+	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
 		fmt.Fprint(w, "<ListBucketResult><Contents><Key>b</Key></Contents><Contents><Key>a</Key></Contents></ListBucketResult>")
 		return true
 	})
@@ -329,7 +325,7 @@ func TestListOutOfOrder(t *testing.T) {
 
 func TestGetCutOff(t *testing.T) {
 	t.Parallel()
-	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func()) bool {
+	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
 		if r.Method != http.MethodGet {
 			return false
 		}

@@ -36,6 +36,8 @@ func transient(err error) bool {
 	switch {
 	case errors.As(err, &body), errors.Is(err, errOrder):
 		return false
+	case errors.Is(err, errQuiet):
+		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return true // try asks its own ctx
 	case errors.As(err, &authority), errors.As(err, &name), errors.As(err, &record), wrongScheme(err):
@@ -72,11 +74,13 @@ func (s *S3) explain(ctx context.Context, err error) error {
 	if errors.As(err, &answer) && answer.Code != "" {
 		return s.explainAnswer(answer)
 	}
-	if ctx.Err() != nil {
-		if context.Cause(ctx) != errTimeout {
-			return ctx.Err()
-		}
-		return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s did not answer in time", s.endpoint))
+	switch {
+	case ctx.Err() != nil && context.Cause(ctx) != errTimeout:
+		return ctx.Err()
+	case ctx.Err() != nil:
+		return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s did not answer in time: is it up, and the network?", s.endpoint))
+	case errors.Is(err, errQuiet):
+		return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s is silent: no byte moved for %s: is it up, and the network?", s.endpoint, s.quiet))
 	}
 	return smelt.Mark(smelt.ErrStore, s.explainSilence(err))
 }

@@ -11,27 +11,47 @@ import (
 
 const (
 	maxAttempts = 4                      // of one call: rides out a hiccup; an outage is the caller's to wait for
+	maxSilences = 2                      // attempts of one call that get no answer at all: each has taken long
 	firstPause  = 100 * time.Millisecond // before the second attempt, doubled for each further one
+	maxAfter    = 20 * time.Second       // that a server which asks for a pause is given
 )
 
 // try makes a call until it succeeds, fails for good, or has had its attempts.
-func (s *S3) try(ctx context.Context, call func() error) error {
-	pause := firstPause
+func (s *S3) try(ctx context.Context, call func(*watch) error) error {
+	w, err := s.attempt(ctx, call)
+	if err == nil {
+		w.end()
+	}
+	return err
+}
+
+// attempt is like try, and leaves the request of the attempt that succeeded under
+// watch.
+func (s *S3) attempt(ctx context.Context, call func(*watch) error) (*watch, error) {
+	pause, silences := firstPause, 0
 	for attempt := 1; ; attempt++ {
-		err := call()
+		w := newWatch(ctx, s.quiet)
+		err := call(w)
 		if err == nil {
-			return nil
+			return w, nil
 		}
-		if attempt == maxAttempts || !transient(err) || !wait(ctx, pause) {
-			return s.explain(ctx, err)
+		w.end()
+		if w.silent() {
+			err = errQuiet
+			silences++
+			s.transport.CloseIdleConnections() // they may lead nowhere, too
+		}
+		if attempt == maxAttempts || silences == maxSilences || !transient(err) || !wait(ctx, max(pause, min(w.after, maxAfter))) {
+			return nil, s.explain(ctx, err)
 		}
 		pause *= 2
 	}
 }
 
-// wait lets about d pass, and says whether ctx is still alive.
+// wait lets d pass, and up to half as much again, so that those who failed at one
+// moment do not all come back at one. It says whether ctx is still alive.
 func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d))
+	timer := time.NewTimer(d + rand.N(d/2))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -45,6 +65,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 // a request has been answered; once the loan has ended it gets nothing more, so
 // that the next attempt and the caller have the body to themselves.
 type loan struct {
+	watch *watch
+
 	mu    sync.Mutex
 	body  io.Reader
 	ended bool
@@ -59,6 +81,7 @@ func (l *loan) Read(p []byte) (int, error) {
 	if l.ended {
 		return 0, errLoanEnded
 	}
+	l.watch.moved() // the bytes before have been taken
 	n, err := l.body.Read(p)
 	if err != nil && err != io.EOF {
 		l.err = err
@@ -80,24 +103,31 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return "read the body: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-// download is the body of a Get. Its deadline ends with Close.
+// download is the body of a Get. Its deadline ends with Close, and its watch rests
+// while nobody reads.
 type download struct {
 	s      *S3
 	ctx    context.Context // of the request, which lasts until Close
 	cancel context.CancelFunc
-	key    string
+	watch  *watch
 	body   io.ReadCloser
 }
 
 func (d *download) Read(p []byte) (int, error) {
+	d.watch.moved()
 	n, err := d.body.Read(p)
-	if err != nil && err != io.EOF {
-		err = d.s.explain(d.ctx, err)
+	d.watch.rest()
+	if err == nil || err == io.EOF {
+		return n, err
 	}
-	return n, err
+	if d.watch.silent() {
+		err = errQuiet
+	}
+	return n, d.s.explain(d.ctx, err)
 }
 
 func (d *download) Close() error {
+	d.watch.end()
 	d.cancel()
 	return d.body.Close()
 }
