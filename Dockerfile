@@ -7,6 +7,8 @@ RUN go mod download
 COPY . .
 RUN CGO_ENABLED=1 go build -trimpath -ldflags="-s -w" -o /smelt ./cmd/smelt
 
+# It listens for all of its network, so it starts only with a SMELT_HTTP_TOKEN, which
+# metrics and details of health ask for; /livez and /readyz do not.
 FROM debian:bookworm-slim
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates curl libstdc++6 \

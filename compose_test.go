@@ -14,7 +14,7 @@ import (
 
 // passwords are what scripts/start.sh --compose writes to .env.
 func passwords() types.Mapping {
-	return types.Mapping{"MINIO_ROOT_PASSWORD": "minioword", "POSTGRES_PASSWORD": "postgresword"}
+	return types.Mapping{"MINIO_ROOT_PASSWORD": "minioword", "POSTGRES_PASSWORD": "postgresword", "SMELT_HTTP_TOKEN": "tokenword"}
 }
 
 func loadCompose(t *testing.T, env types.Mapping) (*types.Project, error) {
@@ -92,7 +92,8 @@ func TestComposeOrder(t *testing.T) {
 
 func TestComposePasswords(t *testing.T) {
 	t.Parallel()
-	secret := regexp.MustCompile(`PASSWORD|SECRET|DSN`)
+	secret := regexp.MustCompile(`PASSWORD|SECRET|DSN|TOKEN`)
+	fromEnv := regexp.MustCompile(`minioword|postgresword|tokenword`)
 	seen := 0
 	for name, s := range mustLoadCompose(t).Services {
 		for key, value := range s.Environment {
@@ -100,13 +101,13 @@ func TestComposePasswords(t *testing.T) {
 				continue
 			}
 			seen++
-			if value == nil || !strings.Contains(*value, "minioword") && !strings.Contains(*value, "postgresword") {
+			if value == nil || !fromEnv.MatchString(*value) {
 				t.Errorf("%s: %s does not come from .env", name, key)
 			}
 		}
 	}
-	if seen < 5 {
-		t.Errorf("found %d passwords, want those of minio, bucket, postgres and two of smelt", seen)
+	if seen < 6 {
+		t.Errorf("found %d passwords, want those of minio, bucket, postgres and three of smelt", seen)
 	}
 	for missing := range passwords() {
 		env := passwords()

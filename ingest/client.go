@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"smelt"
+	"smelt/internal/trust"
 )
 
 // dialTimeout bounds one attempt to reach a broker: long for a slow network,
@@ -56,7 +58,7 @@ func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts 
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 			err = c.hungUp(err)
 		}
 		return nil, kadm.TopicDetail{}, c.explain(topic, err)
@@ -95,10 +97,15 @@ func (c Cluster) usable(topic string, details kadm.TopicDetail) error {
 
 // hungUp says what it means that a broker closes the connection as a greeting.
 func (c Cluster) hungUp(err error) error {
-	if c.SASL.Mechanism != "" {
-		return fmt.Errorf("it closed the connection at the log-in: wrong user or password for user %q, or TLS is wanted: %w", c.SASL.User, err)
+	switch {
+	case c.SASL.Mechanism != "" && c.TLS != nil:
+		return fmt.Errorf("it closed the connection: wrong user or password for user %q, or it does not speak TLS: see SMELT_KAFKA_SASL_… and SMELT_KAFKA_TLS: %w", c.SASL.User, err)
+	case c.SASL.Mechanism != "":
+		return fmt.Errorf("it closed the connection at the log-in: wrong user or password for user %q, or TLS is wanted: see SMELT_KAFKA_SASL_… and SMELT_KAFKA_TLS: %w", c.SASL.User, err)
+	case c.TLS != nil:
+		return fmt.Errorf("it closed the connection: it does not speak TLS, or wants a log-in (SASL): unset SMELT_KAFKA_TLS, name its TLS port in SMELT_KAFKA_BROKERS, or set SMELT_KAFKA_SASL_…: %w", err)
 	}
-	return fmt.Errorf("it closed the connection: TLS or a log-in (SASL) is wanted: %w", err)
+	return fmt.Errorf("it closed the connection: TLS or a log-in (SASL) is wanted: set SMELT_KAFKA_TLS=true or SMELT_KAFKA_SASL_…: %w", err)
 }
 
 // options are those that every client has.
@@ -142,7 +149,12 @@ func (c Cluster) explain(topic string, err error) error {
 
 func (c Cluster) describe(topic string, err error) error {
 	at := strings.Join(c.Brokers, ",")
+	if fault := trust.Fault(err); fault != "" {
+		return &said{fmt.Sprintf("kafka on %s: %s; see SMELT_KAFKA_TLS, SMELT_KAFKA_CERT and SMELT_KAFKA_KEY", at, fault), err}
+	}
 	switch {
+	case strings.Contains(err.Error(), tlsAlert):
+		return &said{fmt.Sprintf("kafka on %s: it wants TLS: set SMELT_KAFKA_TLS=true", at), err}
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("kafka on %s refuses user %q: wrong user or password: %w", at, c.SASL.User, err)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
@@ -157,6 +169,10 @@ func (c Cluster) describe(topic string, err error) error {
 		return fmt.Errorf("kafka on %s: %w", at, err)
 	}
 }
+
+// tlsAlert is what the client says of a broker that answered a plain greeting with
+// TLS.
+const tlsAlert = "appear to be a tls alert record"
 
 // said is an error in words that say all there is to say of its cause.
 type said struct {

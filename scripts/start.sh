@@ -13,12 +13,13 @@ compose() {
 		exit 2
 	fi
 	cd "$root"
-	if [ ! -f .env ]; then
-		(umask 077 && printf 'MINIO_ROOT_PASSWORD=%s\nPOSTGRES_PASSWORD=%s\n' "$(secret)" "$(secret)" >.env)
-		echo "wrote new passwords to .env" >&2
-	fi
+	for name in MINIO_ROOT_PASSWORD POSTGRES_PASSWORD SMELT_HTTP_TOKEN; do
+		grep -qs "^$name=" .env && continue
+		(umask 077 && printf '%s=%s\n' "$name" "$(secret)" >>.env)
+		echo "wrote a new $name to .env" >&2
+	done
 	docker compose up --build --detach --wait
-	echo "MinIO console http://127.0.0.1:9001 (user and password: .env) · Kafka UI http://127.0.0.1:8080 · smelt http://127.0.0.1:8088/readyz?verbose"
+	echo "MinIO console http://127.0.0.1:9001 (user and password: .env) · Kafka UI http://127.0.0.1:8080 · smelt http://127.0.0.1:8088/readyz, and with the token of .env /metrics"
 	echo "Sensor Stream is queryable."
 }
 

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -37,16 +37,15 @@ func (s *settings) stagesAtWork(ctx context.Context) (stages []string, stop stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/readyz?verbose", nil)
-	if err != nil {
-		return nil, "", err
+	response, err := s.askRun(ctx, "/readyz?verbose")
+	if errors.Is(err, errNobody) && pid == 0 {
+		return nil, "", nil
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil && pid != 0 {
+	if errors.Is(err, errNobody) {
 		return nil, "", usagef("smelt run (process %d) does not answer on %s, so what it works on is not known: %s", pid, s.HTTP, stop)
 	}
-	if err != nil { // nobody is there
-		return nil, "", nil
+	if err != nil {
+		return nil, "", usagef("what the smelt run there works on is not known: %w", err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxReadyz))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -106,11 +105,7 @@ type steps struct {
 
 // steps reads the metrics.
 func (s *stream) steps(ctx context.Context) (st steps, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.settings.HTTP+"/metrics", nil)
-	if err != nil {
-		return st, err
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := s.settings.askRun(ctx, "/metrics")
 	if err != nil {
 		return st, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -59,17 +57,10 @@ func counting(metrics *telemetry.Metrics) maintain.Observe {
 func (s *settings) due(ctx context.Context) (due []maintain.Due, err error) {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+maintenancePath, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := s.askRun(ctx, maintenancePath)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", request.URL, response.Status)
-	}
 	return due, json.NewDecoder(response.Body).Decode(&due)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -46,10 +45,9 @@ func (s *settings) cluster() (ingest.Cluster, error) {
 		Brokers: s.KafkaBrokers,
 		SASL:    ingest.SASL{Mechanism: s.KafkaSASLMechanism, User: s.KafkaSASLUsername, Password: s.KafkaSASLPassword},
 	}
-	if s.KafkaTLS {
-		c.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return c, nil
+	var err error
+	c.TLS, err = s.kafkaTLS()
+	return c, err
 }
 
 // lake is the opened store, database and tables.
@@ -64,8 +62,17 @@ func (s *settings) openStore(ctx context.Context) (*store.S3, error) {
 	if s.S3Endpoint == "" && s.S3AccessKey == "" {
 		return nil, smelt.Mark(smelt.ErrStore, errors.New("no S3 is set: run ./scripts/start.sh for the embedded stack, or set SMELT_S3_ENDPOINT, SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY"))
 	}
+	trusted, err := s.trusted()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.s3Keys()
+	if err != nil {
+		return nil, err
+	}
 	return store.OpenS3(ctx, store.S3Config{
-		Endpoint: s.S3Endpoint, Region: s.S3Region, Bucket: s.S3Bucket, AccessKey: s.S3AccessKey, SecretKey: s.S3SecretKey,
+		Endpoint: s.S3Endpoint, Region: s.S3Region, Bucket: s.S3Bucket, TLS: trusted, Log: s.log,
+		AccessKey: keys.Access, SecretKey: keys.Secret, SessionToken: keys.Session, Reread: s.s3Keys,
 	})
 }
 
@@ -92,7 +99,17 @@ func (s *settings) openDatabase(ctx context.Context) (*postgres.DB, error) {
 	if s.PostgresDSN == "" && fallbackDatabase() == "" {
 		return nil, smelt.Mark(smelt.ErrDatabase, errors.New("no PostgreSQL is set: run ./scripts/start.sh for the embedded stack, or set SMELT_POSTGRES_DSN"))
 	}
-	return postgres.Open(ctx, s.PostgresDSN)
+	trusted, err := s.trusted()
+	if err != nil {
+		return nil, err
+	}
+	return postgres.Config{
+		DSN: s.PostgresDSN, TLS: trusted, Log: s.log,
+		Reread: func() (string, error) {
+			found, err := s.again("PostgresDSN")
+			return found.Value, err
+		},
+	}.Open(ctx)
 }
 
 // fallbackDatabase names the variable of PostgreSQL's own tools that says where a

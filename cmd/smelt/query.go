@@ -37,7 +37,7 @@ func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	sh, err := shell.Open(ctx, shell.Config{
 		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), RecordMax: int(s.RecordMax), At: c.At,
 		Pipelines: pipelines, Store: lake.Store, Tables: lake.Tables, References: lake.Database, Log: newLog(io.Err),
-		S3: shell.Remote{Endpoint: s.S3Endpoint, Region: s.S3Region, Bucket: s.S3Bucket, AccessKey: s.S3AccessKey, SecretKey: s.S3SecretKey},
+		S3: shell.Remote{Bucket: s.S3Bucket, Transport: lake.Store.Reader(shell.RelayConns)},
 	})
 	if errors.Is(err, shell.ErrNoPast) {
 		return usageError{fmt.Errorf("--at: %w", err)}

@@ -29,7 +29,8 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	defer presence.release()
-	log := newLog(keepLog(s.logPath("run"), io.Err))
+	s.log = newLog(keepLog(s.logPath("run"), io.Err))
+	log := s.log
 	policy, err := s.policy()
 	if err != nil {
 		return err
@@ -63,7 +64,10 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 
 	metrics := telemetry.New()
 	schedule := new(dueTimes)
-	server, err := telemetry.Serve(s.HTTP, metrics, log, telemetry.Page{Path: maintenancePath, JSON: func() any { return schedule.all() }})
+	server, err := telemetry.Serve(telemetry.Config{
+		Address: s.HTTP, Token: s.HTTPToken, Metrics: metrics, Log: log,
+		Pages: []telemetry.Page{{Path: maintenancePath, JSON: func() any { return schedule.all() }}},
+	})
 	if err != nil {
 		return usageError{err}
 	}

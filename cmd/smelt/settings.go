@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +32,9 @@ type settings struct {
 	KafkaSASLUsername  string   `group:"Settings" name:"kafka-sasl-username" setting:"SMELT_KAFKA_SASL_USERNAME" placeholder:"NAME" help:"User for Kafka."`
 	KafkaSASLPassword  string   `group:"Settings" name:"kafka-sasl-password" setting:"SMELT_KAFKA_SASL_PASSWORD" secret:"" placeholder:"SECRET" help:"Password for Kafka."`
 
+	KafkaCert string `group:"Settings" setting:"SMELT_KAFKA_CERT" placeholder:"FILE" help:"PEM file of the client certificate to show to Kafka."`
+	KafkaKey  string `group:"Settings" setting:"SMELT_KAFKA_KEY" placeholder:"FILE" help:"PEM file of its key."`
+
 	KafkaTrim bool `group:"Settings" setting:"SMELT_KAFKA_TRIM" negatable:"" help:"Delete from Kafka what the lake has, but for the newest 100,000 records of a partition: for a broker without retention, as the embedded one."`
 
 	S3Endpoint  string `group:"Settings" name:"s3-endpoint" setting:"SMELT_S3_ENDPOINT,AWS_ENDPOINT_URL_S3,AWS_ENDPOINT_URL" placeholder:"URL" help:"S3 endpoint."`
@@ -38,10 +43,15 @@ type settings struct {
 	S3AccessKey string `group:"Settings" name:"s3-access-key" setting:"SMELT_S3_ACCESS_KEY,AWS_ACCESS_KEY_ID" placeholder:"KEY" help:"Access key."`
 	S3SecretKey string `group:"Settings" name:"s3-secret-key" setting:"SMELT_S3_SECRET_KEY,AWS_SECRET_ACCESS_KEY" secret:"" placeholder:"SECRET" help:"Secret key."`
 
+	S3SessionToken string `group:"Settings" name:"s3-session-token" setting:"SMELT_S3_SESSION_TOKEN,AWS_SESSION_TOKEN" secret:"" placeholder:"SECRET" help:"Session token, of temporary keys."`
+
+	CA string `group:"Settings" name:"ca" setting:"SMELT_CA" placeholder:"FILE" help:"PEM file of authorities to trust beside the system's: for Kafka, S3 and a PostgreSQL whose DSN verifies without sslrootcert."`
+
 	PostgresDSN string `group:"Settings" name:"postgres-dsn" setting:"SMELT_POSTGRES_DSN" secret:"" placeholder:"URL" help:"PostgreSQL: the catalog and the reference tables. Without one the PG… variables hold."`
 
 	Pipelines string `group:"Settings" setting:"SMELT_PIPELINES" placeholder:"DIR" help:"Folder of pipelines, in place of those that ship."`
 	HTTP      string `group:"Settings" name:"http" setting:"SMELT_HTTP" default:"127.0.0.1:8088" placeholder:"HOST:PORT" help:"Where run serves health and metrics."`
+	HTTPToken string `group:"Settings" name:"http-token" setting:"SMELT_HTTP_TOKEN" secret:"" placeholder:"SECRET" help:"What is to be shown for metrics and details of health, as Authorization: Bearer SECRET; needed where SMELT_HTTP is not loopback."`
 	Memory    bytes  `group:"Settings" setting:"SMELT_MEMORY" default:"1GiB" placeholder:"SIZE" help:"DuckDB's memory; beyond it, it spills to disk."`
 	Cache     bytes  `group:"Settings" setting:"SMELT_CACHE" default:"4GiB" placeholder:"SIZE" help:"Local copies of data files, in the state folder."`
 	RecordMax bytes  `group:"Settings" setting:"SMELT_RECORD_MAX" default:"8MiB" placeholder:"SIZE" help:"Larger records are quarantined by reference."`
@@ -67,6 +77,7 @@ type settings struct {
 	origins     map[string]origin // by flag: found in the environment or a file
 	explicit    map[string]bool   // by flag: given on the command line
 	environment []string          // the explicit ones, as environment variables
+	log         *slog.Logger      // of a command that keeps one
 }
 
 // origin says where a setting's value came from.
@@ -167,6 +178,19 @@ func parseAgain(s *settings) (*settings, error) {
 	}
 	cli.Home = s.Home
 	return &cli.settings, nil
+}
+
+// again looks a setting up anew, by its field: it may be in a file that has
+// changed. One of the command line stays as it is.
+func (s *settings) again(field string) (origin, error) {
+	f, ok := reflect.TypeFor[settings]().FieldByName(field)
+	if !ok {
+		panic("no setting " + field)
+	}
+	if name := f.Tag.Get("name"); s.explicit[name] {
+		return origin{"--" + name, reflect.ValueOf(s).Elem().FieldByIndex(f.Index).String()}, nil
+	}
+	return lookup(f.Tag.Get("setting"), s.Home)
 }
 
 // text is a flag's value as the environment would hold it.

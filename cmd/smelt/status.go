@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -146,17 +145,9 @@ func (s *settings) describe(ctx context.Context, p *smelt.Pipeline) (smelt.Descr
 func (s *settings) live(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+"/livez", nil)
+	response, err := s.askRun(ctx, "/livez")
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", request.URL, response.Status)
-	}
-	return nil
+	return response.Body.Close()
 }

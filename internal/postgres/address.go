@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -25,8 +24,7 @@ type Address struct {
 func ParseAddress(dsn string) (Address, error) {
 	c, err := pgx.ParseConfig(dsn)
 	if err != nil {
-		return Address{}, smelt.Mark(smelt.ErrDatabase, errors.New( // the parser's own error quotes the string
-			"the PostgreSQL connection string (SMELT_POSTGRES_DSN) cannot be read: want postgres://USER:PASSWORD@HOST:PORT/DATABASE"))
+		return Address{}, smelt.Mark(smelt.ErrDatabase, errDSN)
 	}
 	plain := slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
 	return Address{

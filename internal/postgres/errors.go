@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"smelt"
+	"smelt/internal/trust"
 )
 
 // SQLSTATEs that get a message of their own.
@@ -26,6 +28,10 @@ const (
 	crossDatabase         = "0A000"
 	syntaxError           = "42601"
 )
+
+// refusedTLS is what pgx says of a server that does not encrypt, where that was
+// asked for.
+const refusedTLS = "server refused TLS connection"
 
 // explain marks an error of the database as such and says what to do about it.
 // A call that its caller has cancelled is no fault of the database.
@@ -65,6 +71,9 @@ func (db *DB) advice(err error) string {
 	case wrongPassword:
 		return fmt.Sprintf("PostgreSQL at %s refuses user %s: wrong password or no such user; correct SMELT_POSTGRES_DSN", db.where, db.user)
 	case notAuthorized:
+		if strings.HasSuffix(serverSays(err), "no encryption") {
+			return fmt.Sprintf("PostgreSQL at %s does not let user %s in without TLS; ask for it with sslmode=verify-full in SMELT_POSTGRES_DSN", db.where, db.user)
+		}
 		return fmt.Sprintf("PostgreSQL at %s does not let user %s in; correct SMELT_POSTGRES_DSN or the server's pg_hba.conf", db.where, db.user)
 	case noSuchDatabase:
 		return fmt.Sprintf("PostgreSQL at %s has no such database; create it or correct SMELT_POSTGRES_DSN", db.where)
@@ -75,8 +84,13 @@ func (db *DB) advice(err error) string {
 	case lockNotAvailable:
 		return fmt.Sprintf("PostgreSQL at %s: another transaction holds the table; end it, or wait and try again", db.where)
 	}
+	if fault := trust.Fault(err); fault != "" {
+		return fmt.Sprintf("PostgreSQL at %s: %s; see sslmode and sslrootcert in SMELT_POSTGRES_DSN", db.where, fault)
+	}
 	var dns *net.DNSError
 	switch {
+	case err != nil && strings.HasSuffix(err.Error(), refusedTLS):
+		return fmt.Sprintf("PostgreSQL at %s: it does not speak TLS; switch it on there (ssl = on), or correct sslmode in SMELT_POSTGRES_DSN", db.where)
 	case errors.As(err, &dns):
 		return fmt.Sprintf("PostgreSQL at %s: no such host; correct SMELT_POSTGRES_DSN", db.where)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -92,6 +106,15 @@ func sqlState(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return pg.Code
+	}
+	return ""
+}
+
+// serverSays is the server's own message in err's chain, or "".
+func serverSays(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Message
 	}
 	return ""
 }

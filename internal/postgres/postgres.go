@@ -30,7 +30,10 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -63,15 +66,32 @@ type DB struct {
 	lease, renewEvery time.Duration // of locks
 }
 
-// Open connects to the database that dsn names, a URL or key=value pairs; what
-// it leaves out comes from the PG* variables of the environment. It fails with
-// ErrDatabase and says why, never with the password.
-func Open(ctx context.Context, dsn string) (*DB, error) {
-	config, err := pgxpool.ParseConfig(dsn)
+// Config says how to connect.
+type Config struct {
+	DSN    string                 // a URL or key=value pairs; what it leaves out comes from the PG* variables
+	Reread func() (string, error) // reads the DSN anew for each connection, for its password; nil: it stays
+	TLS    *tls.Config            // the authorities to trust where the DSN verifies, and names none; nil: the system's
+	Log    *slog.Logger           // nil: slog's default
+}
+
+// errDSN stands for the parser's own error, which quotes the string.
+var errDSN = errors.New("the PostgreSQL connection string (SMELT_POSTGRES_DSN) cannot be read: want postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
+	"with special characters of the password percent-encoded, and a sslrootcert, sslcert or sslkey that it names to be there")
+
+// Open connects to the database that dsn names, as [Config.Open] does.
+func Open(ctx context.Context, dsn string) (*DB, error) { return Config{DSN: dsn}.Open(ctx) }
+
+// Open connects to the database. It fails with ErrDatabase and says why, never
+// with the password.
+func (c Config) Open(ctx context.Context) (*DB, error) {
+	config, err := pgxpool.ParseConfig(c.DSN)
 	if err != nil {
-		// The parser's own error quotes the string, so it goes no further.
-		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("the PostgreSQL connection string (SMELT_POSTGRES_DSN) cannot be read: "+
-			"want postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters of the password percent-encoded"))
+		return nil, smelt.Mark(smelt.ErrDatabase, errDSN)
+	}
+	c.secure(config.ConnConfig)
+	c.Log = cmp.Or(c.Log, slog.Default())
+	if c.Reread != nil {
+		config.BeforeConnect = c.login(config.ConnConfig)
 	}
 	config.MaxConns = maxConns
 	config.ConnConfig.ConnectTimeout = connectTimeout
@@ -91,7 +111,7 @@ func Open(ctx context.Context, dsn string) (*DB, error) {
 		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("open PostgreSQL: %w", err))
 	}
 	db := &DB{
-		Log:   slog.Default(),
+		Log:   c.Log,
 		pool:  pool,
 		where: location(config.ConnConfig),
 		user:  config.ConnConfig.User,

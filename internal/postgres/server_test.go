@@ -30,6 +30,7 @@ var server *testServer
 
 type testServer struct {
 	address   string
+	data      string // its folder
 	password  string
 	databases atomic.Int64
 }
@@ -92,6 +93,7 @@ func start(bin string) (_ *testServer, stop func(), err error) {
 		return nil, nil, err
 	}
 	data := filepath.Join(folder, "data")
+	s.data = data
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "--pwfile="+passwordFile,
 		"-A", "scram-sha-256", "--locale=C", "--encoding=UTF8", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = folder, attributes

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"smelt/internal/store"
 )
 
 // The relay is what keeps the lake from being changed: it is asked as a
@@ -17,7 +19,11 @@ func TestRelay(t *testing.T) {
 		io.WriteString(w, "bytes")
 	}))
 	defer remote.Close()
-	r, err := openRelay(Remote{Endpoint: remote.URL, Region: "us-east-1", Bucket: "lake", AccessKey: "key", SecretKey: "secret"})
+	objects, err := store.OpenS3(t.Context(), store.S3Config{Endpoint: remote.URL, Bucket: "lake", AccessKey: "key", SecretKey: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := openRelay(Remote{Bucket: "lake", Transport: objects.Reader(RelayConns)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,10 +189,7 @@ func newLake(t *testing.T, pipeline string) *lake {
 	l.config = shell.Config{
 		Home: l.home, Extensions: dir, Memory: 1 << 30, RecordMax: 1 << 20, Pipelines: []*smelt.Pipeline{p},
 		Store: objects, Tables: tables, References: references, Log: quiet,
-		S3: shell.Remote{
-			Endpoint: set["SMELT_S3_ENDPOINT"], Region: set["SMELT_S3_REGION"], Bucket: set["SMELT_S3_BUCKET"],
-			AccessKey: set["SMELT_S3_ACCESS_KEY"], SecretKey: set["SMELT_S3_SECRET_KEY"],
-		},
+		S3: shell.Remote{Bucket: set["SMELT_S3_BUCKET"], Transport: objects.Reader(shell.RelayConns)},
 	}
 	return l
 }

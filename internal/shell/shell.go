@@ -181,7 +181,7 @@ var asksWhatThereIs = regexp.MustCompile(`(?i)\b(SHOW|PRAGMA|information_schema|
 // explain adds to DuckDB's complaint of a statement what it cannot know.
 func (s *Shell) explain(statement string, err, trouble error) error {
 	if trouble != nil {
-		return smelt.Mark(smelt.ErrStore, fmt.Errorf("S3 at %s: %w", s.cfg.S3.Endpoint, trouble))
+		return trouble
 	}
 	if !duck.Missing(err) {
 		return err

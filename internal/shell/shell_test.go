@@ -12,6 +12,7 @@ import (
 
 	"smelt"
 	"smelt/internal/shell"
+	"smelt/internal/store"
 )
 
 const espoo = `{"sensor_id":"hel-001","temperature":21.5,"unit":"C","event_time":"2026-11-29T12:00:00.123Z"}`
@@ -257,7 +258,9 @@ func TestTrouble(t *testing.T) {
 		t.Errorf("a wrong column gave %v", err)
 	}
 
-	l.config.S3.Endpoint = "http://127.0.0.1:1"
+	away, err := store.OpenS3(t.Context(), store.S3Config{Endpoint: "http://127.0.0.1:1", Bucket: "lake", AccessKey: "key", SecretKey: "secret"})
+	l.must(err)
+	l.config.S3.Transport = away.Reader(1)
 	far := l.open()
 	if _, err := run(t.Context(), far, shell.CSV, "SELECT count(*) FROM silver"); !errors.Is(err, smelt.ErrStore) {
 		t.Errorf("with S3 away: %v", err)

@@ -31,3 +31,6 @@ func (s *S3) Quiet(d time.Duration) { s.quiet = d }
 
 // RetryAfter is how long a reply asks to wait.
 var RetryAfter = retryAfter
+
+// Current are the keys that the next request will have.
+func (s *S3) Current() Keys { return s.current() }

@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -32,12 +34,19 @@ const (
 
 // S3Config says where a bucket is and who asks.
 type S3Config struct {
-	Endpoint  string // http://host:port, https://host, or host:port
-	Secure    bool   // HTTPS, for an endpoint without a scheme
-	Region    string // us-east-1 when empty, outside of Amazon
-	Bucket    string
-	AccessKey string
-	SecretKey string
+	Endpoint string // http://host:port, https://host, or host:port
+	Secure   bool   // HTTPS, for an endpoint without a scheme
+	Region   string // us-east-1 when empty, outside of Amazon
+	Bucket   string
+
+	// Without keys those of the machine's role are used, at Amazon.
+	AccessKey    string
+	SecretKey    string
+	SessionToken string               // goes with temporary keys
+	Reread       func() (Keys, error) // reads the keys anew when they are refused; nil: they stay
+
+	TLS *tls.Config  // the authorities to trust; nil: the system's
+	Log *slog.Logger // may be nil
 }
 
 // S3 is a [smelt.Store] over one bucket of an S3 that enforces If-None-Match,
@@ -46,9 +55,11 @@ type S3Config struct {
 // know reads back whose it is.
 type S3 struct {
 	client    minio.Core
+	keys      *credentials.Credentials
 	transport *transport
 	bucket    string
-	endpoint  string        // for messages
+	region    string
+	endpoint  string        // with its scheme
 	quiet     time.Duration // quietTimeout, but for tests
 }
 
@@ -65,23 +76,25 @@ func OpenS3(_ context.Context, cfg S3Config) (*S3, error) {
 func openS3(cfg S3Config) (*S3, error) {
 	host, secure, err := splitEndpoint(cfg.Endpoint, cfg.Secure)
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %q: %w: check SMELT_S3_ENDPOINT", cfg.Endpoint, err)
+		return nil, fmt.Errorf("the endpoint: %w: check SMELT_S3_ENDPOINT", err) // without the text, in which a password may be
 	}
 	if err := s3utils.CheckValidBucketName(cfg.Bucket); err != nil {
 		return nil, fmt.Errorf("bucket %q: %w: check SMELT_S3_BUCKET", cfg.Bucket, err)
 	}
-	if cfg.AccessKey == "" || cfg.SecretKey == "" {
-		return nil, errors.New("no access key or secret: set SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY")
+	atAmazon := s3utils.IsAmazonEndpoint(url.URL{Host: host})
+	keys, err := cfg.credentials(atAmazon)
+	if err != nil {
+		return nil, err
 	}
-	if cfg.Region == "" && !strings.HasSuffix(host, ".amazonaws.com") {
+	if cfg.Region == "" && !atAmazon {
 		cfg.Region = defaultRegion
 	}
-	transport, err := newTransport(secure)
+	transport, err := newTransport(secure, cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
 	client, err := minio.NewCore(host, &minio.Options{
-		Creds:        credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey, ""),
+		Creds:        keys,
 		Secure:       secure,
 		Region:       cfg.Region,
 		Transport:    transport,
@@ -89,9 +102,12 @@ func openS3(cfg S3Config) (*S3, error) {
 		MaxRetries:   1,                      // try does them, with a body of its own for each
 	})
 	if err != nil {
-		return nil, fmt.Errorf("endpoint %q: %w: check SMELT_S3_ENDPOINT", cfg.Endpoint, err)
+		return nil, fmt.Errorf("endpoint %q: %w: check SMELT_S3_ENDPOINT", host, err)
 	}
-	return &S3{client: *client, transport: transport, bucket: cfg.Bucket, endpoint: client.EndpointURL().String(), quiet: quietTimeout}, nil
+	return &S3{
+		client: *client, keys: keys, transport: transport,
+		bucket: cfg.Bucket, region: cfg.Region, endpoint: client.EndpointURL().String(), quiet: quietTimeout,
+	}, nil
 }
 
 // splitEndpoint takes the scheme off an endpoint; without one secure stands.
@@ -101,24 +117,29 @@ func splitEndpoint(endpoint string, secure bool) (host string, https bool, err e
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", false, errors.Unwrap(err) // without the text, which is quoted already
+		return "", false, errEndpoint // url's own error quotes the text
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return "", false, fmt.Errorf("scheme %q is neither http nor https", u.Scheme)
 	}
 	if u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return "", false, errors.New("want http://host:port, with nothing after it")
+		return "", false, errEndpoint
 	}
 	return u.Host, u.Scheme == "https", nil
 }
 
-func newTransport(secure bool) (*transport, error) {
+var errEndpoint = errors.New("want http://host:port, with nothing before or after it")
+
+func newTransport(secure bool, trusted *tls.Config) (*transport, error) {
 	t, err := minio.DefaultTransport(secure)
 	if err != nil {
 		return nil, err
 	}
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	t.ResponseHeaderTimeout = 0 // each attempt is watched
+	if secure && trusted != nil {
+		t.TLSClientConfig = trusted.Clone()
+	}
 	return &transport{t}, nil
 }
 

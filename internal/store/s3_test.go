@@ -52,7 +52,7 @@ func TestOpenS3Refuses(t *testing.T) {
 		want string
 	}{
 		{"no endpoint", func(c *store.S3Config) { c.Endpoint = "" }, "check SMELT_S3_ENDPOINT"},
-		{"a path", func(c *store.S3Config) { c.Endpoint += "/lake" }, "with nothing after it"},
+		{"a path", func(c *store.S3Config) { c.Endpoint += "/lake" }, "with nothing before or after it"},
 		{"another scheme", func(c *store.S3Config) { c.Endpoint = "s3://lake" }, `scheme "s3" is neither`},
 		{"no URL", func(c *store.S3Config) { c.Endpoint = "http://a b" }, "check SMELT_S3_ENDPOINT"},
 		{"no bucket", func(c *store.S3Config) { c.Bucket = "" }, "check SMELT_S3_BUCKET"},
@@ -121,7 +121,7 @@ func TestTrouble(t *testing.T) {
 		{
 			name: "HTTPS to HTTP",
 			edit: func(c *store.S3Config) { c.Endpoint = "https://" + gatewayAddress },
-			want: "store: https://" + gatewayAddress + " does not speak HTTPS",
+			want: "store: https://" + gatewayAddress + ": it does not speak TLS",
 		},
 	}
 	for _, tt := range tests {

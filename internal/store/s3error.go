@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +11,7 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"smelt"
+	"smelt/internal/trust"
 )
 
 var (
@@ -26,21 +25,25 @@ const conflict = "ConditionalRequestConflict"
 // unknownUser is versitygw's answer to an access key that it does not know.
 const unknownUser = "XAdminUserNotFound"
 
+// Amazon's answers to temporary keys that are out of date, or not of one set.
+const (
+	expiredToken = "ExpiredToken"
+	invalidToken = "InvalidToken"
+)
+
 // transient says whether the same call may well succeed in a moment.
 func transient(err error) bool {
 	var body *bodyError
-	var authority x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var record tls.RecordHeaderError
+	var none *keyless
 	var answer minio.ErrorResponse
 	switch {
-	case errors.As(err, &body), errors.Is(err, errOrder):
+	case errors.As(err, &body), errors.As(err, &none), errors.Is(err, errOrder):
 		return false
 	case errors.Is(err, errQuiet):
 		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return true // try asks its own ctx
-	case errors.As(err, &authority), errors.As(err, &name), errors.As(err, &record), wrongScheme(err):
+	case trust.Fault(err) != "":
 		return false
 	case !errors.As(err, &answer):
 		return true // the network
@@ -56,11 +59,6 @@ func transient(err error) bool {
 		return true
 	}
 	return false
-}
-
-func wrongScheme(err error) bool {
-	return errors.Is(err, http.ErrSchemeMismatch) ||
-		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
 // explain turns an error into an answer of the contract, the end of the
@@ -92,7 +90,17 @@ func (s *S3) explainAnswer(answer minio.ErrorResponse) error {
 	case minio.PreconditionFailed:
 		return smelt.ErrExists
 	}
-	return smelt.Mark(smelt.ErrStore, fmt.Errorf("%s: %w", s.advice(answer.Code), &answered{answer}))
+	advice := s.advice(answer.Code)
+	if plainText(answer.Message) {
+		advice = fmt.Sprintf("store: %s: it wants TLS: begin SMELT_S3_ENDPOINT with https://", s.endpoint)
+	}
+	return smelt.Mark(smelt.ErrStore, fmt.Errorf("%s: %w", advice, &answered{answer}))
+}
+
+// plainText says whether a server that wants TLS has heard a request without:
+// Go's answer, which is MinIO's too, and nginx's.
+func plainText(message string) bool {
+	return strings.Contains(message, "HTTP request to an HTTPS server") || strings.Contains(message, "sent to HTTPS port")
 }
 
 // advice says what an answer's code means to who set smelt up.
@@ -102,6 +110,8 @@ func (s *S3) advice(code string) string {
 		return fmt.Sprintf("store: bucket %s does not exist at %s: create it, or set SMELT_S3_BUCKET", s.bucket, s.endpoint)
 	case minio.InvalidAccessKeyID, minio.SignatureDoesNotMatch, unknownUser:
 		return fmt.Sprintf("store: access key or secret refused by %s: check SMELT_S3_ACCESS_KEY and SMELT_S3_SECRET_KEY", s.endpoint)
+	case expiredToken, invalidToken:
+		return fmt.Sprintf("store: %s refuses the session token: set new SMELT_S3_ACCESS_KEY, SMELT_S3_SECRET_KEY and SMELT_S3_SESSION_TOKEN", s.endpoint)
 	case minio.AccessDenied, minio.AllAccessDisabled:
 		return fmt.Sprintf("store: access to bucket %s denied by %s: check SMELT_S3_ACCESS_KEY, SMELT_S3_SECRET_KEY and what that key may do", s.bucket, s.endpoint)
 	case minio.InvalidRegion, minio.AuthorizationHeaderMalformed, "PermanentRedirect":
@@ -124,15 +134,19 @@ func (a *answered) Error() string {
 // explainSilence explains an error that is no answer of an S3. It keeps the
 // text alone: some of net's errors pass for the end of a context.
 func (s *S3) explainSilence(err error) error {
+	var none *keyless
+	if errors.As(err, &none) {
+		return fmt.Errorf("store: %s: %v", s.endpoint, none)
+	}
 	var request *url.Error
 	if errors.As(err, &request) {
 		err = request.Err // without the URL, which the endpoint says shorter
 	}
-	switch {
-	case errors.Is(err, errOrder):
+	if errors.Is(err, errOrder) {
 		return fmt.Errorf("store: %s: %v: smelt needs an S3 that keeps it", s.endpoint, err)
-	case wrongScheme(err):
-		return fmt.Errorf("store: %s does not speak HTTPS: check SMELT_S3_ENDPOINT: %v", s.endpoint, err)
+	}
+	if fault := trust.Fault(err); fault != "" {
+		return fmt.Errorf("store: %s: %s; check SMELT_S3_ENDPOINT", s.endpoint, fault)
 	}
 	return fmt.Errorf("store: no answer from %s: is it up? check SMELT_S3_ENDPOINT: %v", s.endpoint, err)
 }

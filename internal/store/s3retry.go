@@ -30,12 +30,16 @@ func (s *S3) try(ctx context.Context, call func(*watch) error) error {
 func (s *S3) attempt(ctx context.Context, call func(*watch) error) (*watch, error) {
 	pause, silences := firstPause, 0
 	for attempt := 1; ; attempt++ {
+		keys := s.current()
 		w := newWatch(ctx, s.quiet)
 		err := call(w)
 		if err == nil {
 			return w, nil
 		}
 		w.end()
+		if attempt < maxAttempts && refused(err) && s.renewed(keys) {
+			continue
+		}
 		if w.silent() {
 			err = errQuiet
 			silences++

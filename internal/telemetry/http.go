@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,30 +34,48 @@ type Server struct {
 // shutdownTimeout is how long requests under way may take at the end.
 const shutdownTimeout = time.Second
 
-// Serve listens on an address and serves until Close. An error says that it
-// cannot listen there.
-func Serve(address string, m *Metrics, log *slog.Logger, pages ...Page) (*Server, error) {
-	listener, err := net.Listen("tcp", address)
+// Config says where a Server listens, and what it shows to whom.
+type Config struct {
+	Address string // HOST:PORT
+	Token   string // what all but probes have to show; "" on loopback only
+	Metrics *Metrics
+	Pages   []Page
+	Log     *slog.Logger
+}
+
+// Serve listens and serves until Close. An error says why it cannot. Where others
+// than this machine can reach it a token is needed: what it shows names tables and
+// their troubles.
+func Serve(c Config) (*Server, error) {
+	address, err := net.ResolveTCPAddr("tcp", c.Address)
+	if err != nil {
+		return nil, fmt.Errorf("serve health and metrics on %s: %w: say HOST:PORT with --http or SMELT_HTTP", c.Address, err)
+	}
+	if c.Token == "" && !address.IP.IsLoopback() {
+		return nil, fmt.Errorf("serve health and metrics on %s: others can reach that address: set SMELT_HTTP_TOKEN to a secret that they have to show, "+
+			"or listen on loopback (--http or SMELT_HTTP, %s)", c.Address, net.JoinHostPort("127.0.0.1", strconv.Itoa(address.Port)))
+	}
+	listener, err := net.ListenTCP("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("serve health and metrics on %s: %w: is another smelt running there? choose another address with --http or SMELT_HTTP", address, err)
+		return nil, fmt.Errorf("serve health and metrics on %s: %w: is another smelt running there? choose another address with --http or SMELT_HTTP", c.Address, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("serve health and metrics on %s: %w: say HOST:PORT with --http or SMELT_HTTP", address, err)
+		return nil, fmt.Errorf("serve health and metrics on %s: %w: say HOST:PORT with --http or SMELT_HTTP", c.Address, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", m.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	for _, p := range pages {
-		mux.HandleFunc("GET "+p.Path, func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("GET /readyz", c.readyz())
+	mux.Handle("GET /metrics", c.guard(promhttp.HandlerFor(c.Metrics.registry, promhttp.HandlerOpts{})))
+	for _, p := range c.Pages {
+		mux.Handle("GET "+p.Path, c.guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(p.JSON()) // who asked has gone
-		})
+		})))
 	}
 	s := &Server{&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener}
 	go func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("serve health and metrics", "error", err)
+			c.Log.Error("serve health and metrics", "error", err)
 		}
 	}()
 	return s, nil
@@ -69,6 +89,45 @@ func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	return s.http.Shutdown(ctx)
+}
+
+// guard lets those through who show the token. Without one the server is on
+// loopback, where a page in a browser on this machine could still ask under a name
+// of its own; so the name has to be the machine's.
+func (c Config) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown := []byte(r.Header.Get("Authorization"))
+		switch {
+		case c.Token == "" && !isLocal(r.Host):
+			http.Error(w, "ask under 127.0.0.1 or localhost", http.StatusForbidden)
+		case c.Token != "" && subtle.ConstantTimeCompare(shown, []byte("Bearer "+c.Token)) != 1:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "show SMELT_HTTP_TOKEN: Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// isLocal says whether a Host header names this machine for itself.
+func isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")).IsLoopback()
+}
+
+// readyz is open to probes; how each stage is, which ?verbose tells, is not.
+func (c Config) readyz() http.Handler {
+	ready := http.HandlerFunc(c.Metrics.readyz)
+	verbose := c.guard(ready)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("verbose") {
+			verbose.ServeHTTP(w, r)
+			return
+		}
+		ready.ServeHTTP(w, r)
+	})
 }
 
 // readyz answers 200 when the last step of every stage went well, else 503;

@@ -18,7 +18,13 @@ import (
 
 func serve(t *testing.T, m *telemetry.Metrics) string {
 	t.Helper()
-	s, err := telemetry.Serve("127.0.0.1:0", m, slog.New(slog.DiscardHandler))
+	return serveAs(t, telemetry.Config{Address: "127.0.0.1:0", Metrics: m})
+}
+
+func serveAs(t *testing.T, c telemetry.Config) string {
+	t.Helper()
+	c.Log = slog.New(slog.DiscardHandler)
+	s, err := telemetry.Serve(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +117,75 @@ func TestMetrics(t *testing.T) {
 func TestServeBusy(t *testing.T) {
 	t.Parallel()
 	url := serve(t, telemetry.New())
-	_, err := telemetry.Serve(strings.TrimPrefix(url, "http://"), telemetry.New(), slog.New(slog.DiscardHandler))
+	_, err := telemetry.Serve(telemetry.Config{Address: strings.TrimPrefix(url, "http://"), Metrics: telemetry.New()})
 	if err == nil || !strings.Contains(err.Error(), "SMELT_HTTP") {
 		t.Errorf("busy port: %v, want advice", err)
+	}
+}
+
+// TestToken asks for each page as probes, as others, and as those who have the
+// token.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	m := telemetry.New()
+	m.Expect("silver.sensors")
+	m.Observe("silver.sensors", smelt.Progress{}, time.Second, errors.New("the store is away"))
+	pages := []telemetry.Page{{Path: "/maintenance", JSON: func() any { return "due" }}}
+	closed := serveAs(t, telemetry.Config{Address: "0.0.0.0:0", Token: "right", Metrics: m, Pages: pages})
+	closed = strings.Replace(closed, "[::]", "127.0.0.1", 1)
+	local := serveAs(t, telemetry.Config{Address: "localhost:0", Metrics: m, Pages: pages})
+	for _, c := range []struct {
+		url, path, host, shown string
+		want                   int
+	}{
+		{closed, "/livez", "", "", 200},
+		{closed, "/readyz", "", "", 503},
+		{closed, "/readyz?verbose", "", "", 401},
+		{closed, "/readyz?a&verbose=1", "", "Bearer wrong", 401},
+		{closed, "/readyz?verbose", "", "Bearer right", 503},
+		{closed, "/metrics", "", "", 401},
+		{closed, "/metrics", "", "right", 401},
+		{closed, "/metrics", "smelt.test", "Bearer right", 200},
+		{closed, "/maintenance", "", "Bearer ", 401},
+		{closed, "/maintenance", "", "Bearer right", 200},
+		{local, "/metrics", "", "", 200},
+		{local, "/metrics", "localhost:8088", "", 200},
+		{local, "/metrics", "[::1]:8088", "", 200},
+		{local, "/metrics", "page.test:8088", "", 403},
+		{local, "/maintenance", "page.test", "", 403},
+		{local, "/readyz?verbose", "page.test", "", 403},
+		{local, "/readyz", "page.test", "", 503},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = c.host
+		if c.shown != "" {
+			request.Header.Set("Authorization", c.shown)
+		}
+		reply, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(reply.Body)
+		reply.Body.Close()
+		if reply.StatusCode != c.want {
+			t.Errorf("%s of host %q with %q: %d, want %d", c.path, c.host, c.shown, reply.StatusCode, c.want)
+		}
+		if (c.want == 401 || c.want == 403 || !strings.Contains(c.path, "verbose")) && c.path != "/metrics" && strings.Contains(string(body), "silver") {
+			t.Errorf("%s of host %q with %q tells of a stage: %s", c.path, c.host, c.shown, body)
+		}
+	}
+}
+
+// TestTokenNeeded has others able to reach the address.
+func TestTokenNeeded(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:8088"} {
+		_, err := telemetry.Serve(telemetry.Config{Address: address, Metrics: telemetry.New()})
+		if err == nil || !strings.Contains(err.Error(), "set SMELT_HTTP_TOKEN") {
+			t.Errorf("%s: got error %v, want to be told to set SMELT_HTTP_TOKEN", address, err)
+		}
 	}
 }
