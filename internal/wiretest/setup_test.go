@@ -97,7 +97,7 @@ func newWorld(t *testing.T, name string) *world {
 func (w *world) run(t *testing.T, l *line.Line, log *slog.Logger) {
 	t.Helper()
 	metrics := telemetry.New()
-	server, err := telemetry.Serve("127.0.0.1:0", metrics, log)
+	server, err := telemetry.Serve(telemetry.Config{Address: "127.0.0.1:0", Metrics: metrics, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
