@@ -74,7 +74,7 @@ func (db *DB) Catalog(ctx context.Context) (*Catalog, error) {
 
 // Current returns where a table's current metadata is, or ErrNotFound.
 func (c *Catalog) Current(ctx context.Context, name string) (location string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
 	namespace, table, err := splitName(name)
@@ -100,7 +100,7 @@ WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
 // it enters a table that is not there yet. ErrExists: the table is somewhere
 // else by now. Any other error leaves open whether the swap was made.
 func (c *Catalog) Swap(ctx context.Context, name, old, new string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
 	namespace, table, err := splitName(name)
@@ -139,7 +139,7 @@ WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
 // ErrExists: it is somewhere else by now. ErrNotFound: there is no such table. Any
 // other error leaves open whether it was removed.
 func (c *Catalog) Drop(ctx context.Context, name, location string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
 	namespace, table, err := splitName(name)
@@ -165,7 +165,7 @@ WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
 
 // List returns the names of all tables, sorted.
 func (c *Catalog) List(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
 	rows, err := c.db.pool.Query(ctx, `

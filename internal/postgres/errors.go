@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -27,6 +28,9 @@ const (
 	invalidName           = "42602"
 	crossDatabase         = "0A000"
 	syntaxError           = "42601"
+	adminShutdown         = "57P01"
+	crashShutdown         = "57P02"
+	cannotConnectNow      = "57P03"
 )
 
 // refusedTLS is what pgx says of a server that does not encrypt, where that was
@@ -83,6 +87,8 @@ func (db *DB) advice(err error) string {
 		return fmt.Sprintf("PostgreSQL at %s: user %s lacks a right; grant it", db.where, db.user)
 	case lockNotAvailable:
 		return fmt.Sprintf("PostgreSQL at %s: another transaction holds the table; end it, or wait and try again", db.where)
+	case adminShutdown, crashShutdown, cannotConnectNow:
+		return fmt.Sprintf("PostgreSQL at %s is stopping or starting, or an administrator ended the connection", db.where)
 	}
 	if fault := trust.Fault(err); fault != "" {
 		return fmt.Sprintf("PostgreSQL at %s: %s; see sslmode and sslrootcert in SMELT_POSTGRES_DSN", db.where, fault)
@@ -97,6 +103,8 @@ func (db *DB) advice(err error) string {
 		return fmt.Sprintf("PostgreSQL at %s: nothing listens there; start it or correct SMELT_POSTGRES_DSN", db.where)
 	case errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err):
 		return fmt.Sprintf("PostgreSQL at %s does not answer in time; see whether it is up and reachable", db.where)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
+		return fmt.Sprintf("the connection to PostgreSQL at %s broke; see whether it is up and reachable", db.where)
 	}
 	return ""
 }

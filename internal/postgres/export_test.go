@@ -7,3 +7,6 @@ import "time"
 func (db *DB) SetLease(lease, renewEvery time.Duration) {
 	db.lease, db.renewEvery = lease, renewEvery
 }
+
+// SetWaitFor says how long one turn of a wait for a lock is.
+func (db *DB) SetWaitFor(d time.Duration) { db.waitFor = d }

@@ -26,6 +26,10 @@ const (
 	// renewEvery leaves room for two signs of life that are late.
 	renewEvery = 2 * time.Second
 
+	// waitFor is how long one turn of a wait is: whoever waits for a server that is no
+	// longer there has to notice. Between two turns another may be quicker, for once.
+	waitFor = 30 * time.Second
+
 	// unlockTimeout is for one round trip. After it the connection is closed,
 	// which releases the lock as well.
 	unlockTimeout = 5 * time.Second
@@ -78,7 +82,7 @@ func (db *DB) lock(ctx context.Context, name string, take func(context.Context, 
 
 // acquire takes a connection from the pool.
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 	return db.pool.Acquire(ctx)
 }
@@ -86,7 +90,7 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 // tryLock begins the transaction that holds a lock. When another holds the lock it
 // ends it again and fails with ErrLocked.
 func (db *DB) tryLock(ctx context.Context, conn *pgxpool.Conn, key int64) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
 	// In one round trip, hence without parameters.
@@ -105,13 +109,28 @@ func (db *DB) tryLock(ctx context.Context, conn *pgxpool.Conn, key int64) error 
 	return smelt.ErrLocked
 }
 
-// waitLock begins the transaction that holds a lock, once it is free. No time-out of
-// the role's ends the wait. If the process has gone or is paused when its turn comes,
-// the lease runs from then on.
+// waitLock begins the transaction that holds a lock, once it is free.
 func (db *DB) waitLock(ctx context.Context, conn *pgxpool.Conn, key int64) error {
+	for {
+		err := db.waitTurn(ctx, conn, key)
+		if sqlState(err) != lockNotAvailable {
+			return err
+		}
+		if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {
+			return err
+		}
+	}
+}
+
+// waitTurn is one turn of a wait; when the lock is not free within it the error is
+// lockNotAvailable. No time-out of the role's ends it sooner. If the process has gone
+// or is paused when the lock is had, the lease runs from then on.
+func (db *DB) waitTurn(ctx context.Context, conn *pgxpool.Conn, key int64) error {
+	ctx, cancel := context.WithTimeout(ctx, db.waitFor+promptTimeout)
+	defer cancel()
 	_, err := conn.Conn().PgConn().Exec(ctx, fmt.Sprintf(
-		`BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = %d; SELECT pg_advisory_xact_lock(%d)`,
-		db.lease.Milliseconds(), key)).ReadAll()
+		`BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = %d; SET LOCAL idle_in_transaction_session_timeout = %d; SELECT pg_advisory_xact_lock(%d)`,
+		db.waitFor.Milliseconds(), db.lease.Milliseconds(), key)).ReadAll()
 	return err
 }
 

@@ -51,7 +51,13 @@ const (
 	connectTimeout   = 5 * time.Second  // far above a healthy server's answer
 	statementTimeout = 60 * time.Second // the server ends what runs longer
 	callTimeout      = 90 * time.Second // for a server that no longer answers: above statementTimeout, with time to connect
+	promptTimeout    = 20 * time.Second // the same for statements on a row or two
+	pingTimeout      = 3 * time.Second  // of a connection that was idle: after an outage each of them may lead nowhere
 )
+
+// keepAlive finds out within 11 s that a server is out of reach for which somebody
+// waits who may wait for long: for a lock, or a large table.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
 
 // DB is a pool of connections to one PostgreSQL database. It is safe for
 // concurrent use.
@@ -63,7 +69,7 @@ type DB struct {
 	user  string        // for messages
 	locks chan struct{} // one for each connection that holds a lock
 
-	lease, renewEvery time.Duration // of locks
+	lease, renewEvery, waitFor time.Duration // of locks
 }
 
 // Config says how to connect.
@@ -94,7 +100,9 @@ func (c Config) Open(ctx context.Context) (*DB, error) {
 		config.BeforeConnect = c.login(config.ConnConfig)
 	}
 	config.MaxConns = maxConns
+	config.PingTimeout = pingTimeout
 	config.ConnConfig.ConnectTimeout = connectTimeout
+	config.ConnConfig.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	for name, value := range map[string]string{
 		"application_name":  "smelt",
 		"statement_timeout": strconv.FormatInt(statementTimeout.Milliseconds(), 10),
@@ -117,7 +125,7 @@ func (c Config) Open(ctx context.Context) (*DB, error) {
 		user:  config.ConnConfig.User,
 		locks: make(chan struct{}, maxLocks),
 
-		lease: lease, renewEvery: renewEvery,
+		lease: lease, renewEvery: renewEvery, waitFor: waitFor,
 	}
 	if err := db.Ping(ctx); err != nil {
 		pool.Close()
@@ -136,7 +144,7 @@ func (db *DB) Close() { db.pool.Close() }
 
 // Ping asks the server for an answer.
 func (db *DB) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 	return db.explain(db.pool.Ping(ctx))
 }
