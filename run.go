@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +23,7 @@ type Line struct {
 	Keep    []Stage // what keeps the lake in shape: now and then, and not at the end
 
 	Log     *slog.Logger
+	Begin   func(stage string)                                            // called before each step, concurrently; nil: nobody is told
 	Observe func(stage string, p Progress, took time.Duration, err error) // called after each step, concurrently
 }
 
@@ -40,9 +43,12 @@ const (
 	// sooner than this many times the last one's duration after it.
 	refreshShare = 4
 	// A stage that fails is stepped again after retryMin, then after twice as
-	// long each time, up to retryMax.
+	// long each time, up to retryMax: what has been away for long is back in the
+	// line within seconds, and a step that fails every few seconds costs little.
+	// Up to a quarter is added, so that those who failed at one moment do not all
+	// come back at one.
 	retryMin = 500 * time.Millisecond
-	retryMax = 15 * time.Second
+	retryMax = 5 * time.Second
 	// drainTimeout is how long the stages may take, after the end, to bring
 	// through what bronze has taken: a stop takes less than ten seconds.
 	drainTimeout = 8 * time.Second
@@ -97,48 +103,85 @@ func Run(ctx context.Context, line Line) error {
 
 // keep steps a stage, under the context work, until ctx ends.
 func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration) {
-	retry := retryMin
+	var trouble failures
 	for ctx.Err() == nil {
 		p, err := l.step(work, s)
 		wait := every
 		switch {
 		case err != nil:
-			wait = retry
-			retry = min(2*retry, retryMax)
+			wait = trouble.add()
 		case p.More:
-			wait, retry = 0, retryMin
-		default:
-			retry = retryMin
+			wait = 0
+		}
+		if err == nil {
+			trouble.end(l.Log, s)
 		}
 		sleep(ctx, wait)
 	}
 }
 
 // spaced steps a stage whenever it is called, unless that is too soon after the
-// step before.
+// step before. How long a step took is what it cost, but not when a service was
+// away for which it waited: so one that failed for that reason does not count, nor
+// one that took longer than the last that did something.
 func (l *Line) spaced(ctx context.Context, s Stage) func() {
 	var next time.Time
-	retry := retryMin
+	var trouble failures
+	usual := time.Duration(math.MaxInt64 / refreshShare)
 	return func() {
 		if time.Now().Before(next) {
 			return
 		}
 		begin := time.Now()
-		_, err := l.step(ctx, s)
+		p, err := l.step(ctx, s)
 		end := time.Now()
-		pause := refreshShare * end.Sub(begin)
-		if err == nil {
-			retry = retryMin
-		} else {
-			pause = max(pause, retry)
-			retry = min(2*retry, retryMax)
+		took := end.Sub(begin)
+		pause := refreshShare * min(took, usual)
+		switch {
+		case errors.Is(err, ErrSource) || errors.Is(err, ErrStore) || errors.Is(err, ErrDatabase):
+			pause = trouble.add()
+		case err != nil:
+			pause = max(pause, trouble.add())
+		default:
+			trouble.end(l.Log, s)
+		}
+		if p.Records > 0 {
+			usual = took
 		}
 		next = end.Add(pause)
 	}
 }
 
+// failures are those of a stage since a step went well.
+type failures struct {
+	n     int
+	first time.Time
+	pause time.Duration // before the next step, as far as it is not drawn
+}
+
+// add notes a failure, and returns how long to wait.
+func (f *failures) add() time.Duration {
+	if f.n++; f.n == 1 {
+		f.first, f.pause = time.Now(), retryMin
+	} else {
+		f.pause = min(2*f.pause, retryMax)
+	}
+	return f.pause + rand.N(f.pause/4)
+}
+
+// end notes that a step went well.
+func (f *failures) end(log *slog.Logger, s Stage) {
+	if f.n > 0 {
+		log.Info("a step went well again", "stage", s.Name(), "failures", f.n, "after", time.Since(f.first).Round(time.Millisecond).String())
+	}
+	*f = failures{}
+}
+
 // step runs one step, and tells of it. That the end cut it short is no trouble.
 func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
+	if l.Begin != nil {
+		l.Begin(s.Name())
+	}
 	begin := time.Now()
 	p, err := s.Step(ctx)
 	took := time.Since(begin)
