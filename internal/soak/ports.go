@@ -1,0 +1,35 @@
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports are looked for where the system opens no connections of its own: one of those
+// could take a port while its service is down.
+const firstPort, lastPort = 23000, 23999
+
+// freePorts finds n ports at which nobody listens.
+func freePorts(n int) ([]string, error) {
+	var found []string
+	for range 100 * n {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort)))
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer l.Close() // held until all are found
+		if found = append(found, address); len(found) == n {
+			return found, nil
+		}
+	}
+	return nil, errors.New("there are no free ports")
+}
+
+// portOf is the port of an address.
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address) // it is one of ours
+	return port
+}
