@@ -97,7 +97,8 @@ func (o *operator) do(ctx context.Context, c chore) {
 		}
 	case choreRollback:
 		p := pipelines()[o.rng.IntN(len(pipelines()))].name
-		o.expect(ctx, nil, "rollback", "silver."+p, []string{"10s", "45s", "2m"}[o.rng.IntN(3)], "--yes")
+		// At first there is no state that is so old.
+		o.expect(ctx, []int{2}, "rollback", "silver."+p, []string{"10s", "45s", "2m"}[o.rng.IntN(3)], "--yes")
 	case choreVerify:
 		o.verify(ctx)
 	case choreQuery:

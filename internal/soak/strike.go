@@ -48,11 +48,11 @@ type strike struct {
 }
 
 const (
-	leastQuiet, mostQuiet = 2 * time.Second, 10 * time.Second
+	leastQuiet, mostQuiet = 1 * time.Second, 6 * time.Second
 	mostDown              = 4 * time.Second
 	mostPauseRun          = 45 * time.Second
 	mostPauseStack        = 25 * time.Second
-	impatientShare        = 20 // in a hundred
+	impatientShare        = 30 // in a hundred
 )
 
 // nextStrike draws one.

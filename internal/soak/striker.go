@@ -172,6 +172,9 @@ func (s *striker) recover(ctx context.Context, since time.Time) (took time.Durat
 			if !sleep(wait, recoveryPoll) {
 				return 0, fmt.Errorf("the line did not go on within %s: %s", recoveryPatience, behind)
 			}
+			if err := s.fleet.ensure(ctx); err != nil { // something ended by itself, which is noted
+				return 0, err
+			}
 		}
 	}
 	before := s.fleet.gold(wait)

@@ -54,8 +54,8 @@ type front struct {
 }
 
 const (
-	leastCalm, mostCalm   = 4 * time.Second, 20 * time.Second
-	leastSpell, mostSpell = 3 * time.Second, 20 * time.Second
+	leastCalm, mostCalm   = 8 * time.Second, 30 * time.Second
+	leastSpell, mostSpell = 3 * time.Second, 12 * time.Second
 	mostHole              = 30 * time.Second
 )
 

@@ -52,7 +52,7 @@ type Stack struct {
 	ports    ports
 	kafka    *broker
 	s3       *gateway
-	postgres *postgres
+	postgres *keptPostgres
 	done     chan error
 	close    sync.Once
 }
@@ -102,7 +102,9 @@ func (s *Stack) start(ctx context.Context, home string, cfg Config, log *slog.Lo
 	log.Info("s3 is up", "address", address(s.ports.s3), "console", s.Console(), "took", time.Since(began).Round(time.Millisecond).String())
 
 	began = time.Now()
-	s.postgres, err = startPostgres(ctx, filepath.Join(home, "postgres"), s.ports.postgres, s.secrets.PostgresPassword, log)
+	s.postgres, err = keepPostgres(ctx, func(ctx context.Context) (*postgres, error) {
+		return startPostgres(ctx, filepath.Join(home, "postgres"), s.ports.postgres, s.secrets.PostgresPassword, log)
+	}, log)
 	if err != nil {
 		return smelt.Mark(smelt.ErrDatabase, fmt.Errorf("start PostgreSQL: %w", err))
 	}
@@ -121,7 +123,8 @@ func (s *Stack) watch() {
 	}
 }
 
-// Done receives one error when a service ends, whether on its own or by Close.
+// Done receives one error when a service ends, whether on its own or by Close. A
+// database that ends on its own is started again first, a few times.
 func (s *Stack) Done() <-chan error { return s.done }
 
 // Settings are the settings, by the names of their environment variables, with
