@@ -39,7 +39,6 @@ var unavailable = []int{4, 5, 6}
 // fleet is what runs: the stack, and the pipelines on it.
 type fleet struct {
 	binary, dir string
-	extensions  string   // a folder of DuckDB's extensions
 	base        []string // the environment, without smelt's settings
 	stackEnv    []string
 	runHTTP     []string // where each instance tells of itself

@@ -51,6 +51,7 @@ type operator struct {
 	t      *tally
 	rng    *rand.Rand
 	places map[string]place // what the reference table holds
+	open   string           // a sensor of which it is open whether its place is there; "" for none
 	known  map[string]int64 // by query, what it said last: it must not fall
 }
 
@@ -115,22 +116,24 @@ func (o *operator) move(ctx context.Context, sensor string) {
 		to = cities[o.rng.IntN(len(cities))]
 	}
 	o.t.count(groupOperations, "reference rows written", 1)
-	o.locate(context.WithoutCancel(ctx), sensor, to)
+	o.locate(ctx, sensor, to)
 }
 
-// locate writes a row of the reference table, again until it is sure to be there.
+// locate writes a row of the reference table, again until it is sure to be there, or
+// ctx ends: then it is open whether it is.
 func (o *operator) locate(ctx context.Context, sensor string, at place) {
+	o.places[sensor] = at
 	for ctx.Err() == nil {
 		got, err := o.fleet.smelt(ctx, o.fleet.wired, patience, "locate", sensor, at.city, at.country)
 		if err == nil && got.code == 0 {
-			o.places[sensor] = at
 			return
 		}
-		if err != nil || !slices.Contains(unavailable, got.code) {
+		if ctx.Err() == nil && (err != nil || !slices.Contains(unavailable, got.code)) {
 			o.t.discrepancy("smelt locate: exit code %d, %v: %s", got.code, err, got.err)
 		}
 		sleep(ctx, startAgain)
 	}
+	o.open = sensor
 }
 
 // backfill replays a scope, and now and then is killed meanwhile; it is then
@@ -284,6 +287,9 @@ func twoNumbers(text string) (a, b int64, err error) {
 
 // settle has all history follow what the reference table holds now.
 func (o *operator) settle(ctx context.Context) error {
+	if o.open != "" {
+		o.locate(ctx, o.open, o.places[o.open])
+	}
 	for _, p := range pipelines() {
 		scopes := []string{"--quarantined"}
 		if p.located {

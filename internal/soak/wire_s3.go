@@ -137,5 +137,6 @@ func (w *tornWriter) Write(p []byte) (int, error) {
 		return w.ResponseWriter.Write(p)
 	}
 	_, _ = w.ResponseWriter.Write(p[:w.left])
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // or nothing of it would arrive
 	panic(http.ErrAbortHandler) // the server hangs up
 }
