@@ -138,5 +138,5 @@ func (w *tornWriter) Write(p []byte) (int, error) {
 	}
 	_, _ = w.ResponseWriter.Write(p[:w.left])
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // or nothing of it would arrive
-	panic(http.ErrAbortHandler) // the server hangs up
+	panic(http.ErrAbortHandler)                              // the server hangs up
 }
