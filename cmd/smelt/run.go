@@ -110,6 +110,11 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	for _, s := range slices.Concat(all.Ingest, all.Refine, all.Refresh, all.Mend) {
 		metrics.Expect(s.Name())
 	}
+	all.Begin = func(stage string) {
+		if !slices.ContainsFunc(all.Mend, func(s smelt.Stage) bool { return s.Name() == stage }) { // which may well take long
+			metrics.Begin(stage)
+		}
+	}
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	watchers.Go(func() { s.gauge(ctx, parts, pipelines, metrics, schedule) })

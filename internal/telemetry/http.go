@@ -130,12 +130,10 @@ func (c Config) readyz() http.Handler {
 	})
 }
 
-// readyz answers 200 when the last step of every stage went well, else 503;
-// with ?verbose it says how each stage is.
+// readyz answers 200 when the last step of every stage went well and none has been
+// under way for long, else 503; with ?verbose it says how each stage is.
 func (m *Metrics) readyz(w http.ResponseWriter, r *http.Request) {
-	m.mu.Lock()
-	stages := maps.Clone(m.stages)
-	m.mu.Unlock()
+	stages := m.trouble(time.Now())
 	var lines []string
 	ready := true
 	for _, name := range slices.Sorted(maps.Keys(stages)) {

@@ -4,6 +4,8 @@ package telemetry
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,12 +39,13 @@ type Metrics struct {
 	due       *prometheus.GaugeVec
 
 	mu     sync.Mutex
-	stages map[string]error // the outcome of the last step of each stage that is expected
+	stages map[string]error     // the outcome of the last step of each stage that is expected
+	begun  map[string]time.Time // when the step began that is under way, by stage
 }
 
 // New makes the metrics.
 func New() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), stages: map[string]error{}}
+	m := &Metrics{registry: prometheus.NewRegistry(), stages: map[string]error{}, begun: map[string]time.Time{}}
 	counter := func(name, help string) *prometheus.CounterVec {
 		return register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "smelt", Name: name, Help: help}, []string{"table"}))
 	}
@@ -89,6 +92,31 @@ func register[C prometheus.Collector](m *Metrics, c C) C {
 	return c
 }
 
+// slowStep is far above what a step takes while all that it needs answers: one that
+// has been under way for longer waits, or has very much to do. It tells of a service
+// that is silent before the step itself does, whose calls have 20 s and more.
+const slowStep = 15 * time.Second
+
+// Begin notes that a step of a stage begins: the line is not ready while it takes long.
+func (m *Metrics) Begin(stage string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begun[stage] = time.Now()
+}
+
+// trouble says by stage what keeps the line from being ready; nil: nothing.
+func (m *Metrics) trouble(now time.Time) map[string]error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stages := maps.Clone(m.stages)
+	for name, err := range stages {
+		if begun, ok := m.begun[name]; ok && err == nil && now.Sub(begun) > slowStep {
+			stages[name] = fmt.Errorf("its step has been under way for %s: a service does not answer, or there is very much to do", now.Sub(begun).Round(time.Second))
+		}
+	}
+	return stages
+}
+
 // Observe notes a step of a stage.
 func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, err error) {
 	m.records.WithLabelValues(stage).Add(float64(p.Records))
@@ -104,6 +132,7 @@ func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, er
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.begun, stage)
 	last, expected := m.stages[stage]
 	if !expected { // the line is no less ready without what keeps its tables
 		return

@@ -5,8 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -69,6 +71,36 @@ func TestReady(t *testing.T) {
 	if code, body := get(t, url+"/readyz?verbose"); code != 503 || !strings.Contains(body, "[-] silver.sensors: the store is away") {
 		t.Errorf("readyz after a failure: %d %q", code, body)
 	}
+}
+
+// TestReadyDuringLongSteps has a step hang, as it does when a service is silent.
+func TestReadyDuringLongSteps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := telemetry.New()
+		probe := func() (int, string) {
+			w := httptest.NewRecorder()
+			m.Readyz(w, httptest.NewRequest("GET", "/readyz?verbose", nil))
+			return w.Code, w.Body.String()
+		}
+		m.Expect("silver.sensors")
+		m.Observe("silver.sensors", smelt.Progress{}, time.Second, nil)
+		m.Begin("silver.sensors")
+		m.Begin("maintain.silver.sensors") // nobody expects it
+		time.Sleep(15 * time.Second)
+		if code, body := probe(); code != 200 {
+			t.Errorf("a step of 15 s: %d %q", code, body)
+		}
+		time.Sleep(27 * time.Second)
+		if code, body := probe(); code != 503 || !strings.Contains(body, "[-] silver.sensors: its step has been under way for 42s") || strings.Contains(body, "maintain") {
+			t.Errorf("a step of 42 s: %d %q", code, body)
+		}
+		m.Observe("silver.sensors", smelt.Progress{}, 42*time.Second, nil)
+		time.Sleep(time.Minute)
+		if code, body := probe(); code != 200 {
+			t.Errorf("after it: %d %q", code, body)
+		}
+	})
 }
 
 func TestMetrics(t *testing.T) {

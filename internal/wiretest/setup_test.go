@@ -103,7 +103,7 @@ func (w *world) run(t *testing.T, l *line.Line, log *slog.Logger) {
 	}
 	w.ready = "http://" + server.Address() + "/readyz?verbose"
 	stages := smelt.Line{
-		Ingest: []smelt.Stage{l.Bronze}, Refine: []smelt.Stage{l.Silver}, Log: log, Observe: metrics.Observe,
+		Ingest: []smelt.Stage{l.Bronze}, Refine: []smelt.Stage{l.Silver}, Log: log, Begin: metrics.Begin, Observe: metrics.Observe,
 	}
 	for _, g := range l.Gold {
 		stages.Refresh = append(stages.Refresh, g)
