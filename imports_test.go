@@ -47,7 +47,7 @@ var homes = []struct {
 	{"github.com/duckdb/", []string{"internal/duck"}},
 	{"github.com/apache/iceberg-go", []string{"internal/table"}},
 	{"github.com/jackc/pgx", []string{"internal/postgres"}},
-	{"github.com/minio/minio-go", []string{"internal/store", "internal/stack"}}, // the stack makes its bucket
+	{"github.com/minio/minio-go", []string{"internal/store", "internal/stack"}},         // the stack makes its bucket
 	{"github.com/twmb/franz-go", []string{"ingest", "internal/stack", "internal/soak"}}, // the soak is no part of the line: it has a client of its own
 	{"github.com/twmb/franz-go/pkg/kfake", []string{"internal/stack"}},
 	{"github.com/versity/versitygw", []string{"internal/stack"}},
