@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"smelt"
 )
 
 // Remote is the bucket that holds the lake.
@@ -32,7 +34,7 @@ type relay struct {
 	server *http.Server
 
 	mu     sync.Mutex
-	failed error // why the real S3 could not be reached, last
+	failed error // why the real S3 could not be read, last
 }
 
 // RelayConns are the idle connections to keep to the real S3, above what DuckDB
@@ -52,10 +54,11 @@ func openRelay(remote Remote) (*relay, error) {
 	}
 	r := &relay{token: rand.Text(), addr: listener.Addr().String()}
 	proxy := &httputil.ReverseProxy{
-		Rewrite:      func(*httputil.ProxyRequest) {}, // the transport does it
-		Transport:    remote.Transport,
-		ErrorHandler: r.fail,
-		ErrorLog:     log.New(io.Discard, "", 0), // fail has it
+		Rewrite:        func(*httputil.ProxyRequest) {}, // the transport does it
+		Transport:      remote.Transport,
+		ModifyResponse: r.look,
+		ErrorHandler:   r.fail,
+		ErrorLog:       log.New(io.Discard, "", 0), // fail has it
 	}
 	r.server = &http.Server{Handler: r.only(remote.Bucket, proxy), ReadHeaderTimeout: replyTimeout}
 	go r.server.Serve(listener)
@@ -83,15 +86,45 @@ func (r *relay) only(bucket string, next http.Handler) http.Handler {
 
 // fail answers when the real S3 does not.
 func (r *relay) fail(w http.ResponseWriter, req *http.Request, err error) {
-	if !errors.Is(err, context.Canceled) { // DuckDB hung up
-		r.mu.Lock()
-		r.failed = err
-		r.mu.Unlock()
-	}
+	r.note(err)
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// trouble returns why the real S3 could not be reached since it was last asked.
+// look notes when the real S3 answers that it cannot, or hangs up in the middle of
+// a reply. DuckDB tries again by itself; when it gives up, it does not know what of.
+func (r *relay) look(reply *http.Response) error {
+	if reply.StatusCode == http.StatusTooManyRequests || reply.StatusCode >= http.StatusInternalServerError {
+		r.note(smelt.Mark(smelt.ErrStore, fmt.Errorf("S3 answers %s when it is read", reply.Status)))
+	}
+	reply.Body = &lookedAt{reply.Body, r}
+	return nil
+}
+
+// lookedAt is the body of a reply, whose early end is noted.
+type lookedAt struct {
+	io.ReadCloser
+	relay *relay
+}
+
+func (b *lookedAt) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.relay.note(smelt.Mark(smelt.ErrStore, fmt.Errorf("S3 hung up when it was read: %w", err)))
+	}
+	return n, err
+}
+
+// note keeps an error of the real S3's to be told as the trouble.
+func (r *relay) note(err error) {
+	if errors.Is(err, context.Canceled) { // DuckDB hung up
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = err
+}
+
+// trouble returns why the real S3 could not be read since it was last asked.
 func (r *relay) trouble() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

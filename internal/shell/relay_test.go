@@ -1,11 +1,13 @@
 package shell
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"smelt"
 	"smelt/internal/store"
 )
 
@@ -70,5 +72,46 @@ func TestRelay(t *testing.T) {
 	remote.Close()
 	if got := ask("GET", "/lake/x", r.token); got != 502 || r.trouble() == nil || r.trouble() != nil {
 		t.Errorf("with S3 away: %d, and trouble is to be told once", got)
+	}
+}
+
+// TestRelayTellsOfTrouble has the real S3 answer in ways that DuckDB cannot tell from a
+// mistake in a statement.
+func TestRelayTellsOfTrouble(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"busy":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"throttled": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"cut off": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "10")
+			_, _ = io.WriteString(w, "half")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			remote := httptest.NewServer(answer)
+			defer remote.Close()
+			objects, err := store.OpenS3(t.Context(), store.S3Config{Endpoint: remote.URL, Bucket: "lake", AccessKey: "key", SecretKey: "secret"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := openRelay(Remote{Bucket: "lake", Transport: objects.Reader(RelayConns)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.close()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.addr+"/lake/x", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+r.token+"/20261129/us-east-1/s3/aws4_request, Signature=x")
+			if reply, err := http.DefaultClient.Do(req); err == nil {
+				_, _ = io.ReadAll(reply.Body) // which may be cut off
+				reply.Body.Close()
+			}
+			if err := r.trouble(); !errors.Is(err, smelt.ErrStore) {
+				t.Errorf("trouble: got %v, want one of the store", err)
+			}
+		})
 	}
 }

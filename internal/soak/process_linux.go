@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // dieWithParent has the kernel kill the process when the thread that started it ends.
@@ -18,6 +19,25 @@ func peakMemory(pid int) int64 {
 		return 0
 	}
 	return statusBytes(string(text), "VmHWM:")
+}
+
+// ticksPerSecond is the unit of the kernel's times of a process: fixed for programs.
+const ticksPerSecond = 100
+
+// cpuTime is the CPU time that a process has used; 0 when it is gone.
+func cpuTime(pid int) time.Duration {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may hold anything
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64) // the kernel writes nothing else
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
 // machineMemory is the memory of this machine, in bytes.

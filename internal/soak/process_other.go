@@ -2,13 +2,19 @@
 
 package main
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // dieWithParent does nothing: only Linux ties a process's life to its parent's.
 func dieWithParent(*syscall.SysProcAttr) {}
 
 // peakMemory is not known here.
 func peakMemory(int) int64 { return 0 }
+
+// cpuTime is not known here.
+func cpuTime(int) time.Duration { return 0 }
 
 // machineMemory is not known here.
 func machineMemory() int64 { return 0 }

@@ -67,7 +67,7 @@ func (s *soak) recoveriesIn(line func(string, ...any)) {
 		median.Seconds(), most.Seconds(), len(s.t.recoveries))
 	line("| pauses between two strikes in which gold was written | %d of %d; the others were meant to be too short |", s.striker.moved, s.striker.gaps)
 	for _, what := range sortedKeys(s.t.memory) {
-		line("| peak memory of %s | %s |", what, gib(s.t.memory[what]))
+		line("| %s | peak memory %s, CPU %.0f s |", what, gib(s.t.memory[what]), s.t.cpuOf(what).Seconds())
 	}
 }
 

@@ -20,11 +20,12 @@ type tally struct {
 	discrepancies []string                  // the first ones of each check
 	wrong         int                       // all of them
 	recoveries    []time.Duration
-	memory        map[string]int64 // by what runs, the peak in bytes
+	memory        map[string]int64                 // by what runs, the peak in bytes
+	cpu           map[string]map[int]time.Duration // by what runs and its process, the time used
 }
 
 func newTally(out io.Writer) *tally {
-	return &tally{out: out, began: time.Now(), counts: map[string]map[string]int{}, memory: map[string]int64{}}
+	return &tally{out: out, began: time.Now(), counts: map[string]map[string]int{}, memory: map[string]int64{}, cpu: map[string]map[int]time.Duration{}}
 }
 
 // Groups of what is counted.
@@ -95,11 +96,23 @@ func (t *tally) recovered(took time.Duration) {
 	t.recoveries = append(t.recoveries, took)
 }
 
-// used notes how much memory something takes.
-func (t *tally) used(what string, bytes int64) {
+// used notes how much memory and CPU time a process has taken.
+func (t *tally) used(what string, pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.memory[what] = max(t.memory[what], bytes)
+	if t.cpu[what] == nil {
+		t.cpu[what] = map[int]time.Duration{}
+	}
+	t.memory[what] = max(t.memory[what], peakMemory(pid))
+	t.cpu[what][pid] = max(t.cpu[what][pid], cpuTime(pid))
+}
+
+// cpuOf is the CPU time that all processes of a kind have used.
+func (t *tally) cpuOf(what string) (sum time.Duration) {
+	for _, used := range t.cpu[what] {
+		sum += used
+	}
+	return sum
 }
 
 // sortedKeys are the keys of a map, sorted.

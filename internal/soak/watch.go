@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"time"
@@ -20,12 +21,13 @@ var upkeep = regexp.MustCompile(`^smelt_maintenance_jobs_total\{kind="([^"]+)",o
 func watch(ctx context.Context, f *fleet) {
 	seen := map[string]int{} // by life, kind and outcome
 	for sleep(ctx, watchEvery) {
+		f.t.used("the soak itself, with its wires", os.Getpid())
 		stack, runs := f.running()
 		if stack != nil {
-			f.t.used("the stack's process", peakMemory(stack.pid))
+			f.t.used("the stack, without PostgreSQL", stack.pid)
 		}
 		for _, p := range runs {
-			f.t.used("a pipeline process", peakMemory(p.pid))
+			f.t.used("the pipeline processes", p.pid)
 			done, err := jobs(ctx, f.httpOf(p))
 			if err != nil {
 				continue // it is starting, or stopped, or gone
