@@ -18,7 +18,7 @@ func (t Type) String() string {
 	case "struct":
 		fields := make([]string, len(t.Fields))
 		for i, f := range t.Fields {
-			fields[i] = `"` + f.Name + `" ` + f.Type.String()
+			fields[i] = `"` + strings.ReplaceAll(f.Name, `"`, `""`) + `" ` + f.Type.String()
 		}
 		return "STRUCT(" + strings.Join(fields, ", ") + ")"
 	}

@@ -7,6 +7,7 @@ import (
 
 	"smelt"
 	"smelt/internal/sqlcheck"
+	"smelt/internal/table"
 )
 
 // lineage checks that a row says of which record it is.
@@ -47,16 +48,7 @@ func (c *checker) partition() {
 			continue
 		}
 		typ := column.Type
-		fits := typ.Scalar()
-		switch field.Transform {
-		case "identity":
-			fits = fits && typ.Name != "float" && typ.Name != "double" && typ.Name != "blob"
-		case "hour":
-			fits = typ.Name == "timestamp" || typ.Name == "timestamptz"
-		default:
-			fits = typ.Name == "timestamp" || typ.Name == "timestamptz" || typ.Name == "date"
-		}
-		if !fits && typ.Name != sqlcheck.Unknown {
+		if !table.Partitionable(typ, field.Transform) && typ.Name != sqlcheck.Unknown {
 			c.Declaration(fmt.Sprintf("%s is of type %s, which cannot be partitioned by %s", field.Column, lower(typ), field.Transform), keys...)
 		}
 	}

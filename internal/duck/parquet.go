@@ -3,11 +3,13 @@ package duck
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/duckdb/duckdb-go/v2"
 
@@ -45,6 +47,10 @@ func PartitionValues(fields []smelt.PartitionField) []PartitionValue {
 	return out
 }
 
+// fewPartitions is up to how many partition values the relation is read once for
+// each. With more of them its rows are put in their order first.
+const fewPartitions = 16
+
 // WriteParquet writes the rows of a relation (a table's name, or a query in
 // parentheses) as Parquet into dir, one file a partition value, and describes
 // the files. No rows: no file. Columns whose names start with "__" are for
@@ -54,34 +60,87 @@ func (s *Session) WriteParquet(ctx context.Context, relation, dir string, layout
 	if err != nil {
 		return nil, err
 	}
+	if len(values) > fewPartitions {
+		return s.writeMany(ctx, relation, dir, layout)
+	}
 	var files []smelt.DataFile
-	for i, v := range values {
-		path := filepath.Join(dir, fmt.Sprintf("%05d.parquet", i))
+	for _, v := range values {
 		var where []string
 		if len(values) > 1 { // else every row is of the one
 			for j, p := range layout.Partition {
 				where = append(where, fmt.Sprintf("(%s) IS NOT DISTINCT FROM %s", p.Expr, value(v[j])))
 			}
 		}
-		file, err := s.copy(ctx, relation, where, path, layout)
+		file, err := s.copy(ctx, relation, where, newPath(dir, len(files)), layout)
 		if err != nil {
 			return nil, err
 		}
 		if file.Rows == 0 { // DuckDB writes a file for no rows too
-			if err := os.Remove(path); err != nil {
+			if err := os.Remove(file.Path); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if len(layout.Partition) > 0 {
-			file.Partition = make(map[string]any, len(v))
-			for j, p := range layout.Partition {
-				file.Partition[p.Name] = v[j]
-			}
-		}
+		file.Partition = partition(layout, v)
 		files = append(files, file)
 	}
 	return files, nil
+}
+
+// writeMany sorts the rows by their partition once: each is then a range of rows,
+// which DuckDB finds without reading the others. To read 200,000 rows anew for each of
+// 10,000 partitions would take minutes.
+func (s *Session) writeMany(ctx context.Context, relation, dir string, layout Layout) (files []smelt.DataFile, err error) {
+	const sorted = "work.__sorted"
+	exprs := expressions(layout.Partition)
+	order := exprs
+	if layout.Sort != "" {
+		order += ", " + layout.Sort
+	}
+	if err := s.Exec(ctx, "CREATE OR REPLACE TABLE "+sorted+" AS SELECT * FROM "+relation+" ORDER BY "+order); err != nil {
+		return nil, err
+	}
+	defer func() {
+		err = errors.Join(err, s.Exec(context.WithoutCancel(ctx), "DROP TABLE "+sorted))
+	}()
+	ranges, err := s.values(ctx, fmt.Sprintf("SELECT %s, min(rowid), max(rowid) FROM %s GROUP BY ALL ORDER BY min(rowid)", exprs, sorted), len(layout.Partition)+2)
+	if err != nil {
+		return nil, err
+	}
+	layout.Sort = ""
+	for i, r := range ranges {
+		v, first, last := r[:len(layout.Partition)], r[len(r)-2].(int64), r[len(r)-1].(int64)
+		file, err := s.copy(ctx, sorted, []string{fmt.Sprintf("rowid BETWEEN %d AND %d", first, last)}, newPath(dir, i), layout)
+		if err != nil {
+			return nil, err
+		}
+		file.Partition = partition(layout, v)
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+func newPath(dir string, n int) string { return filepath.Join(dir, fmt.Sprintf("%05d.parquet", n)) }
+
+// partition gives a file's partition values by their fields' names; nil when the
+// layout has none.
+func partition(layout Layout, values []any) map[string]any {
+	if len(layout.Partition) == 0 {
+		return nil
+	}
+	out := make(map[string]any, len(values))
+	for i, p := range layout.Partition {
+		out[p.Name] = values[i]
+	}
+	return out
+}
+
+func expressions(fields []PartitionValue) string {
+	exprs := make([]string, len(fields))
+	for i, f := range fields {
+		exprs[i] = f.Expr
+	}
+	return strings.Join(exprs, ", ")
 }
 
 // partitions lists the partition values of a relation, in order; for an
@@ -90,28 +149,28 @@ func (s *Session) partitions(ctx context.Context, relation string, fields []Part
 	if len(fields) == 0 {
 		return [][]any{nil}, nil
 	}
-	exprs := make([]string, len(fields))
-	for i, f := range fields {
-		exprs[i] = f.Expr
-	}
-	rows, err := s.Query(ctx, "SELECT DISTINCT "+strings.Join(exprs, ", ")+" FROM "+relation+" ORDER BY ALL")
+	return s.values(ctx, "SELECT DISTINCT "+expressions(fields)+" FROM "+relation+" ORDER BY ALL", len(fields))
+}
+
+// values gives a query's rows, of so many columns, as they are scanned.
+func (s *Session) values(ctx context.Context, query string, columns int) ([][]any, error) {
+	rows, err := s.Query(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var out [][]any
 	for rows.Next() {
-		row := make([]any, len(fields))
-		dest := make([]any, len(fields))
+		row, dest := make([]any, columns), make([]any, columns)
 		for i := range row {
 			dest[i] = &row[i]
 		}
 		if err := rows.Scan(dest...); err != nil {
-			return nil, fmt.Errorf("partition values: %w", err)
+			return nil, wrap(query, err)
 		}
 		out = append(out, row)
 	}
-	return out, rows.Err()
+	return out, wrap(query, rows.Err())
 }
 
 func (s *Session) copy(ctx context.Context, relation string, where []string, path string, layout Layout) (smelt.DataFile, error) {
@@ -187,8 +246,8 @@ func value(v any) string {
 		return Literal(v)
 	case bool, int8, int16, int32, int64, float32, float64:
 		return fmt.Sprint(v)
-	case interface{ Format(string) string }: // time.Time
-		return "TIMESTAMPTZ " + Literal(v.Format("2006-01-02 15:04:05.999999Z07:00"))
+	case time.Time:
+		return fmt.Sprintf("make_timestamptz(%d)", v.UnixMicro())
 	default:
 		return Literal(fmt.Sprint(v))
 	}

@@ -10,8 +10,15 @@ import (
 // Quote writes an identifier.
 func Quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// Literal writes a string.
-func Literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+// Literal writes a string. One that holds a NUL, at which the text of a statement
+// ends, is put together from its parts.
+func Literal(s string) string {
+	text := "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	if !strings.Contains(text, "\x00") {
+		return text
+	}
+	return "(" + strings.ReplaceAll(text, "\x00", "' || chr(0) || '") + ")"
+}
 
 // List writes a list of strings.
 func List(items []string) string {

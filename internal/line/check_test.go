@@ -160,6 +160,10 @@ p/silver.sql:1:36: column "i" is of type interval, which a table cannot keep: ca
 
 		{"a partition's column", "pipeline.yml", declared("city]", "citty]"), `p/pipeline.yml:14:24: silver.sql gives no column "citty": did you mean "city"?`},
 		{"a partition's type", "pipeline.yml", declared("day(ts)", "day(n)"), "p/pipeline.yml:14:15: n is of type bigint, which cannot be partitioned by day"},
+		{"a partition by a decimal", "silver.sql", strings.Replace(goodSilver, "city", "n::DECIMAL(9, 2) AS city", 1), "p/pipeline.yml:14:24: city is of type decimal(9,2), which cannot be partitioned by identity"},
+		{"a partition by a uuid", "silver.sql", strings.Replace(goodSilver, "city", "id::UUID AS city", 1), "p/pipeline.yml:14:24: city is of type uuid, which cannot be partitioned by identity"},
+		{"a partition by a large number", "silver.sql", strings.Replace(goodSilver, "city", "n::UBIGINT AS city", 1), "p/pipeline.yml:14:24: city is of type decimal(20,0), which cannot be partitioned by identity"},
+		{"a partition by small numbers", "silver.sql", strings.Replace(goodSilver, "city", "n::USMALLINT AS city", 1), ""},
 		{"a unique column", "pipeline.yml", declared("unique: [id]", "unique: [ID]"), `p/pipeline.yml:15:12: silver.sql gives no column "ID": did you mean "id"?`},
 		{"a condition that is none", "pipeline.yml", declared("n > 0", "n +"), `p/pipeline.yml:17:15: the expectation "positive": syntax error at end of input`},
 		{"a condition on nothing", "pipeline.yml", declared("n > 0", "true"), `p/pipeline.yml:17:15: the expectation "positive": it looks at no column`},

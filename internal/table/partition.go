@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/apache/iceberg-go"
@@ -16,7 +17,7 @@ import (
 func newSpec(schema *iceberg.Schema, partition []smelt.PartitionField) (*iceberg.PartitionSpec, error) {
 	opts := make([]iceberg.PartitionOption, len(partition))
 	for i, p := range partition {
-		transform, err := newTransform(p)
+		transform, err := newTransform(p, schema)
 		if err != nil {
 			return nil, err
 		}
@@ -29,7 +30,13 @@ func newSpec(schema *iceberg.Schema, partition []smelt.PartitionField) (*iceberg
 	return &spec, nil
 }
 
-func newTransform(p smelt.PartitionField) (iceberg.Transform, error) {
+// newTransform makes the transform of a field. What a column cannot be partitioned by
+// is a bad pipeline.
+func newTransform(p smelt.PartitionField, schema *iceberg.Schema) (iceberg.Transform, error) {
+	if source, ok := schema.FindFieldByName(p.Column); ok && !Partitionable(duckType(source.Type), p.Transform) {
+		return nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("partition: %s is of type %s, which cannot be partitioned by %s",
+			p.Column, strings.ToLower(duckType(source.Type).String()), p.Transform))
+	}
 	switch p.Transform {
 	case "identity":
 		return iceberg.IdentityTransform{}, nil
@@ -43,6 +50,20 @@ func newTransform(p smelt.PartitionField) (iceberg.Transform, error) {
 		return iceberg.HourTransform{}, nil
 	}
 	return nil, fmt.Errorf("partition by %s(%s): the transform must be identity, year, month, day or hour", p.Transform, p.Column)
+}
+
+// Partitionable says whether a table can be partitioned by a transform of a column of a
+// type: those whose values all engines write, read and compare alike in metadata.
+func Partitionable(t smelt.Type, transform string) bool {
+	switch t.Name {
+	case "timestamp", "timestamptz":
+		return true
+	case "date":
+		return transform != "hour"
+	case "varchar", "boolean", "integer", "bigint":
+		return transform == "identity"
+	}
+	return false
 }
 
 // fieldName is what a partition field is called, here and by Iceberg's own tools:
@@ -73,7 +94,7 @@ func (t *Table) repartition(partition []smelt.PartitionField) ([]ice.Update, err
 		if slices.Contains(have, p) {
 			continue
 		}
-		transform, err := newTransform(p)
+		transform, err := newTransform(p, schema)
 		if err != nil {
 			return nil, err
 		}

@@ -86,6 +86,9 @@ func TestCreateRefuses(t *testing.T) {
 		"a column twice":    {"silver.a", table.Definition{Columns: append(column("a", "date"), column("A", "date")...)}},
 		"a list of nothing": {"silver.a", table.Definition{Columns: column("a", "list")}},
 		"a bad transform":   {"silver.a", table.Definition{Columns: column("a", "date"), Partition: []smelt.PartitionField{{Transform: "bucket", Column: "a"}}}},
+		"an hour of a date": {"silver.a", table.Definition{Columns: column("a", "date"), Partition: []smelt.PartitionField{{Transform: "hour", Column: "a"}}}},
+		"a decimal's own":   {"silver.a", table.Definition{Columns: column("a", "decimal(9,2)"), Partition: []smelt.PartitionField{{Transform: "identity", Column: "a"}}}},
+		"a uuid's own":      {"silver.a", table.Definition{Columns: column("a", "uuid"), Partition: []smelt.PartitionField{{Transform: "identity", Column: "a"}}}},
 		"a bad partition":   {"silver.a", table.Definition{Columns: column("a", "date"), Partition: []smelt.PartitionField{{Transform: "day", Column: "b"}}}},
 	}
 	for name, c := range cases {

@@ -106,8 +106,8 @@ late_arrived() {
 silver_files() { ask_trino 'SELECT count(*) FROM lake.silver."sensors$files" WHERE content = 0'; }
 
 compact_with_trino() {
-	local before files after position
-	before=$(settled)
+	local before files after position recomputed
+	before=$(settled) recomputed=$(recomputations)
 	say "Trino compacts silver while the line runs, at 30 readings a second"
 	resume
 	begin flood "$root/bin/smelt" generate --count 900 --rate 30 --history 0s
@@ -124,12 +124,15 @@ compact_with_trino() {
 	position=$(query "SELECT count(*) FROM bronze")
 	must "the line did not go on in time" await caught_up "$position"
 	same "gold's settled windows are as they were, untouched: digest" "$(settled | cksum)" "$(cksum <<<"$before")"
+	same "times that gold was recomputed as a whole" "$(recomputations)" "$recomputed"
 	ask_trino 'ALTER TABLE lake.gold.sensors_hourly EXECUTE optimize'
 	ask_trino 'ALTER TABLE lake.quarantine.sensors EXECUTE optimize'
 	"$root/bin/smelt" verify
 	pause
 	agree tables past
 }
+
+recomputations() { grep -c 'recomputed as a whole' "$SMELT_HOME/logs/run.log" || true; }
 
 expire_with_trino() {
 	local table before tags position
