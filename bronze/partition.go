@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,8 +15,12 @@ const (
 	// putAttempts is how often a step tries to put one object before it gives
 	// the error to its caller, who steps again later. The store retries too.
 	putAttempts = 3
-	// putPause is the time before the second attempt; it doubles with each.
+	// putPause is the time before the second attempt; it doubles with each, and up to
+	// half as much is added, so that writers do not all come back at one moment.
 	putPause = 200 * time.Millisecond
+	// putPatience is how long the attempts may have taken for another one. A store
+	// that is silent has had its time then.
+	putPatience = 10 * time.Second
 
 	// trust is how long a writer takes an end of a chain that it knows for the end, or
 	// for one whose successor shows by its name. A merger lets objects be for longer.
@@ -122,6 +127,7 @@ func (p *partition) put(ctx context.Context, w *Writer) (Meta, error) {
 	s := p.sealed
 	key := s.name.Key()
 	opts := smelt.PutOptions{IfAbsent: true, Meta: s.meta.user(s.name.Codec)}
+	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		err := w.cfg.Store.Put(ctx, key, bytes.NewReader(s.body), opts)
 		if errors.Is(err, smelt.ErrExists) {
@@ -130,7 +136,8 @@ func (p *partition) put(ctx context.Context, w *Writer) (Meta, error) {
 		if err == nil {
 			return s.meta, nil
 		}
-		if attempt == putAttempts || !pause(ctx, putPause<<(attempt-1)) {
+		wait := putPause << (attempt - 1)
+		if attempt == putAttempts || time.Since(began) > putPatience || !pause(ctx, wait+rand.N(wait/2)) {
 			return Meta{}, smelt.Mark(smelt.ErrStore, err)
 		}
 	}

@@ -54,10 +54,11 @@ func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts 
 	if err != nil {
 		return nil, kadm.TopicDetail{}, smelt.Mark(smelt.ErrSource, fmt.Errorf("kafka client: %w", err))
 	}
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, helloTimeout, errNoAnswer)
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
+		err = unanswered(ctx, err)
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 			err = c.hungUp(err)
 		}
@@ -66,9 +67,19 @@ func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts 
 	details, err := kadm.NewClient(client).ListTopicsWithInternal(ctx, topic)
 	if err != nil {
 		client.Close()
-		return nil, kadm.TopicDetail{}, c.explain(topic, err)
+		return nil, kadm.TopicDetail{}, c.explain(topic, unanswered(ctx, err))
 	}
 	return client, details[topic], nil
+}
+
+var errNoAnswer = fmt.Errorf("no answer within %s: is it up, and the network?", helloTimeout)
+
+// unanswered tells the end of helloTimeout from that of the caller's context.
+func unanswered(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errNoAnswer {
+		return errNoAnswer
+	}
+	return err
 }
 
 // Check reaches the cluster and looks the topic up: what OpenKafka would say of

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -35,6 +36,10 @@ const (
 	// otherwise, a little less than Kafka's 1 MiB.
 	defaultBatchBytes = 1_000_000
 
+	// ackTimeout is how long nothing may be acknowledged while records are on their
+	// way: far above what a broker takes that is there, or is replaced by another.
+	ackTimeout = time.Minute
+
 	// progressRecords is how often progress is told.
 	progressRecords = 1000
 )
@@ -44,7 +49,14 @@ const (
 // acknowledged, and in any case how many were. Progress, which may be nil, is
 // told now and then, and at the end, how many records and bytes of r that is;
 // it is called on another goroutine, one call at a time.
+//
+// A cluster that acknowledges nothing for a minute ends it; records that were on
+// their way then may be there as well.
 func Produce(ctx context.Context, cluster Cluster, topic string, r io.Reader, progress func(records, bytes int64)) (int64, error) {
+	return produce(ctx, cluster, topic, r, progress, ackTimeout)
+}
+
+func produce(ctx context.Context, cluster Cluster, topic string, r io.Reader, progress func(records, bytes int64), within time.Duration) (int64, error) {
 	batch, err := batchBytes(ctx, cluster, topic)
 	if err != nil {
 		return 0, err
@@ -60,9 +72,15 @@ func Produce(ctx context.Context, cluster Cluster, topic string, r io.Reader, pr
 	}
 	defer client.Close()
 
-	p := &producer{client: client, topic: topic, batch: int(batch), progress: progress}
+	p := &producer{client: client, topic: topic, batch: int(batch), progress: progress, within: within}
 	ctx, p.stop = context.WithCancelCause(ctx)
 	defer p.stop(nil)
+	p.silence = time.AfterFunc(within, func() {
+		if client.BufferedProduceRecords() > 0 {
+			p.stop(cluster.explain(topic, fmt.Errorf("nothing was acknowledged for %s: is it up, and the network?", within)))
+		}
+	})
+	defer p.silence.Stop()
 	if err := p.lines(ctx, r); err != nil {
 		p.stop(err)
 	}
@@ -136,6 +154,8 @@ type producer struct {
 	batch    int
 	progress func(records, bytes int64)
 	stop     context.CancelCauseFunc
+	within   time.Duration // an acknowledgement has to come
+	silence  *time.Timer   // ends it when none does
 
 	mu             sync.Mutex
 	records, bytes int64 // acknowledged
@@ -191,6 +211,9 @@ func (p *producer) send(ctx context.Context, n int64, line []byte) {
 	if len(value) == 0 {
 		return
 	}
+	if p.client.BufferedProduceRecords() == 0 {
+		p.silence.Reset(p.within) // it was the input that came late
+	}
 	p.client.Produce(ctx, &kgo.Record{Value: value}, func(_ *kgo.Record, err error) {
 		switch {
 		case err == nil:
@@ -205,6 +228,7 @@ func (p *producer) send(ctx context.Context, n int64, line []byte) {
 }
 
 func (p *producer) acknowledge(size int64) {
+	p.silence.Reset(p.within)
 	p.mu.Lock()
 	p.records++
 	p.bytes += size

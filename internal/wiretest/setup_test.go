@@ -73,6 +73,7 @@ func newWorld(t *testing.T, name string) *world {
 	s3.Host, dsn.Host = w.s3.Address(), w.postgres.Address()
 	area, database := openArea(t, s3.String(), dsn.String())
 	log := slog.New(slog.NewTextHandler(w.log, nil))
+	database.Log = log
 	l, err := line.Open(t.Context(), w.pipeline, line.Parts{
 		Area: area, Duck: db, References: database, Locker: database, Log: log,
 		Flush: 200 * time.Millisecond, ListEvery: 10 * time.Second,
