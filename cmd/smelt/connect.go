@@ -44,7 +44,7 @@ type connectedTable struct{ Schema, Name, Metadata string }
 // Run prints a configuration to paste. It holds the real passwords: that is
 // what it is for.
 func (c *connectCmd) Run(ctx context.Context, s *settings, io *streams) error {
-	lake, err := s.openLake(ctx)
+	lake, err := s.openReader(ctx)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (c historyCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if c.Limit < 0 {
 		return usagef("--limit: %d entries cannot be shown", c.Limit)
 	}
-	lake, err := s.openLake(ctx)
+	lake, err := s.openReader(ctx)
 	if err != nil {
 		return err
 	}

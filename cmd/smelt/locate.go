@@ -16,7 +16,7 @@ type locateCmd struct {
 
 // Run prints the statement that it runs.
 func (c *locateCmd) Run(ctx context.Context, s *settings, io *streams) error {
-	db, err := s.openDatabase(ctx)
+	db, err := s.openDatabase(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -77,25 +77,33 @@ func (s *settings) openStore(ctx context.Context) (*store.S3, error) {
 }
 
 // openLake connects to the store and the database.
-func (s *settings) openLake(ctx context.Context) (*lake, error) {
+func (s *settings) openLake(ctx context.Context) (*lake, error) { return s.open(ctx, false) }
+
+// openReader connects as openLake does, for those who change nothing: the right to
+// read is enough.
+func (s *settings) openReader(ctx context.Context) (*lake, error) { return s.open(ctx, true) }
+
+func (s *settings) open(ctx context.Context, reader bool) (*lake, error) {
 	objects, err := s.openStore(ctx)
 	if err != nil {
 		return nil, err
 	}
-	db, err := s.openDatabase(ctx)
+	db, err := s.openDatabase(ctx, reader)
 	if err != nil {
 		return nil, err
 	}
-	catalog, err := db.Catalog(ctx)
-	if err != nil {
-		db.Close()
-		return nil, err
+	catalog := db.ReadCatalog()
+	if !reader {
+		if catalog, err = db.Catalog(ctx); err != nil {
+			db.Close()
+			return nil, err
+		}
 	}
 	return &lake{Store: objects, Database: db, Tables: table.Open(objects, catalog, "s3://"+s.S3Bucket)}, nil
 }
 
 // openDatabase connects to PostgreSQL.
-func (s *settings) openDatabase(ctx context.Context) (*postgres.DB, error) {
+func (s *settings) openDatabase(ctx context.Context, reader bool) (*postgres.DB, error) {
 	if s.PostgresDSN == "" && fallbackDatabase() == "" {
 		return nil, smelt.Mark(smelt.ErrDatabase, errors.New("no PostgreSQL is set: run ./scripts/start.sh for the embedded stack, or set SMELT_POSTGRES_DSN"))
 	}
@@ -104,7 +112,7 @@ func (s *settings) openDatabase(ctx context.Context) (*postgres.DB, error) {
 		return nil, err
 	}
 	return postgres.Config{
-		DSN: s.PostgresDSN, TLS: trusted, Log: s.log,
+		DSN: s.PostgresDSN, Reader: reader, TLS: trusted, Log: s.log,
 		Reread: func() (string, error) {
 			found, err := s.again("PostgresDSN")
 			return found.Value, err

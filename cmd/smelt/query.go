@@ -29,7 +29,7 @@ func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err != nil {
 		return err
 	}
-	lake, err := s.openLake(ctx)
+	lake, err := s.openReader(ctx)
 	if err != nil {
 		return err
 	}

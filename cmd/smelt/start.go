@@ -105,7 +105,7 @@ func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.
 	if err != nil {
 		return audit.Receipt{}, err
 	}
-	lake, err := s.openLake(ctx)
+	lake, err := s.openReader(ctx)
 	if err != nil {
 		return audit.Receipt{}, err
 	}

@@ -53,7 +53,7 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	for {
 		if probe.Lake == nil {
 			open, cancel := context.WithTimeout(ctx, openTimeout)
-			lake, failed := s.openLake(open)
+			lake, failed := s.openReader(open)
 			cancel()
 			if probe.LakeError = failed; failed == nil {
 				defer lake.Close() // at most once: from then on there is a lake

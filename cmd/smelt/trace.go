@@ -46,7 +46,7 @@ func (c traceCmd) Run(ctx context.Context, s *settings, io *streams) (err error)
 	if err != nil {
 		return err
 	}
-	lake, err := s.openLake(ctx)
+	lake, err := s.openReader(ctx)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (c verifyCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	if err != nil {
 		return err
 	}
-	lake, err := s.openLake(ctx)
+	lake, err := s.openReader(ctx)
 	if err != nil {
 		return err
 	}

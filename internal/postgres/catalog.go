@@ -72,6 +72,21 @@ func (db *DB) Catalog(ctx context.Context) (*Catalog, error) {
 	return &Catalog{db}, nil
 }
 
+// ReadCatalog is the catalog as it is: nothing is created. One that is not there
+// yet has no tables.
+func (db *DB) ReadCatalog() *Catalog { return &Catalog{db} }
+
+// absent says whether an error is that there is no catalog.
+func absent(err error) bool { return sqlState(err) == undefinedTable }
+
+// explain is the database's, and knows the catalog of before iceberg_type.
+func (c *Catalog) explain(err error) error {
+	if sqlState(err) == undefinedColumn {
+		return smelt.Mark(smelt.ErrDatabase, fmt.Errorf("PostgreSQL at %s: the Iceberg catalog there is of schema V0; smelt run brings it to V1: %w", c.db.where, err))
+	}
+	return c.db.explain(err)
+}
+
 // Current returns where a table's current metadata is, or ErrNotFound.
 func (c *Catalog) Current(ctx context.Context, name string) (location string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
@@ -87,11 +102,11 @@ FROM iceberg_tables
 WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
   AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)
   AND metadata_location IS NOT NULL`, CatalogName, namespace, table).Scan(&location)
-	if errors.Is(err, pgx.ErrNoRows) {
+	if errors.Is(err, pgx.ErrNoRows) || absent(err) {
 		return "", fmt.Errorf("table %s: %w", name, smelt.ErrNotFound)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find table %s: %w", name, c.db.explain(err))
+		return "", fmt.Errorf("find table %s: %w", name, c.explain(err))
 	}
 	return location, nil
 }
@@ -173,12 +188,15 @@ SELECT table_namespace || '.' || table_name
 FROM iceberg_tables
 WHERE catalog_name = $1 AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)
 ORDER BY (table_namespace || '.' || table_name) COLLATE "C"`, CatalogName)
-	if err != nil {
-		return nil, fmt.Errorf("list tables: %w", c.db.explain(err))
+	var names []string
+	if err == nil {
+		names, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if absent(err) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("list tables: %w", c.db.explain(err))
+		return nil, fmt.Errorf("list tables: %w", c.explain(err))
 	}
 	return names, nil
 }

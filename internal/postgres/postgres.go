@@ -10,11 +10,16 @@
 //
 // # What its role needs
 //
-// A role that owns nothing is enough. It needs CONNECT on the database, and:
+// A role that owns nothing is enough. To read (the shell, status, verify, history,
+// trace, connect) it needs USAGE on the schemas and SELECT on: iceberg_tables; the
+// tables of the schema smelt; and of each reference table the key and the columns
+// that are to be seen. To write (smelt run, and what changes the lake) it needs
+// CONNECT on the database, and:
 //
 //   - for the catalog: CREATE on the first schema of its search_path, once; or
-//     SELECT, INSERT, UPDATE on iceberg_tables and iceberg_namespace_properties
-//     where somebody else has made them;
+//     SELECT, INSERT, UPDATE on iceberg_tables and SELECT, INSERT on
+//     iceberg_namespace_properties where somebody else has made them; and DELETE
+//     on iceberg_tables, for smelt drop;
 //   - for references: CREATE on the database, once, for the schema smelt; or
 //     USAGE on that schema and SELECT, INSERT, UPDATE, DELETE on its tables where
 //     somebody else has made it;
@@ -22,6 +27,8 @@
 //     the columns that are to be seen, and TRIGGER. Without TRIGGER the table is
 //     read at each poll to see whether it has changed, and a change counts as one
 //     to all of its rows.
+//
+// docs/security.md has the statements.
 //
 // PostgreSQL 13 or newer. A pooler in between must pool sessions, not transactions: what a session
 // begins with (UTC, ISO dates) has to hold for all of it. A lock shows in pg_stat_activity as a
@@ -64,10 +71,11 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 type DB struct {
 	Log *slog.Logger // set before first use; slog's default otherwise
 
-	pool  *pgxpool.Pool
-	where string        // host:port/database, for messages
-	user  string        // for messages
-	locks chan struct{} // one for each connection that holds a lock
+	reader bool
+	pool   *pgxpool.Pool
+	where  string        // host:port/database, for messages
+	user   string        // for messages
+	locks  chan struct{} // one for each connection that holds a lock
 
 	lease, renewEvery, waitFor time.Duration // of locks
 }
@@ -76,6 +84,7 @@ type DB struct {
 type Config struct {
 	DSN    string                 // a URL or key=value pairs; what it leaves out comes from the PG* variables
 	Reread func() (string, error) // reads the DSN anew for each connection, for its password; nil: it stays
+	Reader bool                   // the server lets nothing be written, and SELECT is enough for the role
 	TLS    *tls.Config            // the authorities to trust where the DSN verifies, and names none; nil: the system's
 	Log    *slog.Logger           // nil: slog's default
 }
@@ -114,16 +123,20 @@ func (c Config) Open(ctx context.Context) (*DB, error) {
 		config.ConnConfig.RuntimeParams[name] = value
 	}
 
+	if c.Reader {
+		config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("open PostgreSQL: %w", err))
 	}
 	db := &DB{
-		Log:   c.Log,
-		pool:  pool,
-		where: location(config.ConnConfig),
-		user:  config.ConnConfig.User,
-		locks: make(chan struct{}, maxLocks),
+		Log:    c.Log,
+		reader: c.Reader,
+		pool:   pool,
+		where:  location(config.ConnConfig),
+		user:   config.ConnConfig.User,
+		locks:  make(chan struct{}, maxLocks),
 
 		lease: lease, renewEvery: renewEvery, waitFor: waitFor,
 	}

@@ -38,7 +38,8 @@ func (s state) stale() bool { return s.now != s.counted }
 
 // Version returns the highest version among the tables of refs, 0 when there
 // are none. It raises the version of a table that has changed behind its
-// trigger's back, or has none; that costs a read of the table.
+// trigger's back, or has none; that costs a read of the table. A reader leaves
+// that to those who write.
 func (db *DB) Version(ctx context.Context, refs []smelt.Reference) (int64, error) {
 	if len(refs) == 0 {
 		return 0, nil
@@ -47,7 +48,7 @@ func (db *DB) Version(ctx context.Context, refs []smelt.Reference) (int64, error
 	defer cancel()
 
 	states, err := readStates(ctx, db.pool, refs)
-	if err == nil && anyStale(states) {
+	if err == nil && anyStale(states) && !db.reader {
 		states, err = db.raise(ctx, refs)
 	}
 	if err != nil {
@@ -72,6 +73,9 @@ func (db *DB) Load(ctx context.Context, refs []smelt.Reference) (smelt.Reference
 			}
 			return set, err
 		}
+		if db.reader {
+			continue // it was truncated meanwhile
+		}
 		if _, err := db.raise(ctx, refs); err != nil {
 			return smelt.ReferenceSet{}, fmt.Errorf("load references: %w", db.explain(err))
 		}
@@ -92,7 +96,7 @@ func (db *DB) load(ctx context.Context, refs []smelt.Reference) (smelt.Reference
 		if err != nil {
 			return err
 		}
-		if anyStale(states) {
+		if anyStale(states) && !db.reader {
 			return errStale
 		}
 		set.Version = highest(states)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/versity/versitygw/auth"
 	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/embedgw"
@@ -97,6 +98,10 @@ func serveGateway(address, dir string) error {
 	if err != nil {
 		return err
 	}
+	iam, err := users(filepath.Join(dir, "iam"))
+	if err != nil {
+		return err
+	}
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -104,6 +109,7 @@ func serveGateway(address, dir string) error {
 	return embedgw.RunVersityGW(context.Background(), backend, &embedgw.Config{
 		RootUserAccess:    testKey,
 		RootUserSecret:    testSecret,
+		IAMService:        iam,
 		Ports:             []string{address},
 		MaxConnections:    1024,
 		MaxRequests:       512,
@@ -112,6 +118,23 @@ func serveGateway(address, dir string) error {
 		KeepAlive:         true,
 		Quiet:             true,
 	})
+}
+
+// users are a writer and a reader, who may do what a bucket's policy says.
+func users(dir string) (auth.IAMService, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	iam, err := auth.NewInternal(auth.Account{Access: testKey, Secret: testSecret, Role: auth.RoleAdmin}, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"writer", "reader"} {
+		if err := iam.CreateAccount(auth.Account{Access: name, Secret: testSecret, Role: auth.RoleUser}); err != nil {
+			return nil, err
+		}
+	}
+	return iam, nil
 }
 
 func freeAddress() (string, error) {
