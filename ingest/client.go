@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -59,7 +60,7 @@ func (c Cluster) dial(ctx context.Context, topic string, log *slog.Logger, opts 
 	if err := client.Ping(ctx); err != nil {
 		client.Close()
 		err = unanswered(ctx, err)
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		if dial := new(net.OpError); errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) && !(errors.As(err, &dial) && dial.Op == "dial") {
 			err = c.hungUp(err)
 		}
 		return nil, kadm.TopicDetail{}, c.explain(topic, err)

@@ -61,9 +61,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.after = retryAfter(reply, time.Now())
 	}
 	if reply.StatusCode == http.StatusNotFound && r.Method != http.MethodHead {
-		err = checkMissing(reply)
+		if err := checkMissing(reply); err != nil {
+			return nil, err
+		}
 	}
-	return reply, err
+	return reply, nil
 }
 
 const maxRefusal = 64 << 10 // bytes: far above what an S3 says when it refuses

@@ -89,15 +89,13 @@ func (w *world) verify(t *testing.T) {
 func wireFaults(p *wiretest.Proxy, at string) []fault {
 	on := func(f wiretest.Fault) func() { return func() { p.Set(f) } }
 	off := func() { p.Set(wiretest.Fault{}) }
-	one := func() int64 { return 1 }
 	var always int64
 	faults := []fault{
-		{name: "latency", begin: on(wiretest.Fault{Latency: 100 * time.Millisecond}), hits: func() int64 { always++; return always }, end: off},
+		{name: "latency", begin: on(wiretest.Fault{Latency: 100 * time.Millisecond}), hits: func() int64 { always++; return always }, end: off}, // it is in the way of all
 		{name: "silence", begin: on(wiretest.Fault{Silent: true}), hits: p.Hits, lasts: time.Second, end: off},
 		{name: "resets", begin: on(wiretest.Fault{Reset: true}), hits: p.Hits, end: off},
 		{name: "replies cut", begin: on(wiretest.Fault{CutReply: 300}), hits: p.Hits, end: off},
 	}
-	_ = one
 	if *partition > 0 {
 		faults = append(faults,
 			fault{name: "partition", begin: on(wiretest.Fault{Silent: true}), hits: p.Hits, lasts: *partition, says: at, end: off},

@@ -120,7 +120,7 @@ func (w *world) run(t *testing.T, l *line.Line, log *slog.Logger) {
 		if err := errors.Join(<-done, l.Close(), server.Close()); err != nil {
 			t.Errorf("the line ended with: %v", err)
 		}
-		if t.Failed() {
+		if t.Failed() || *partition > 0 {
 			t.Logf("the line's log:\n%s", w.log)
 		}
 	})
@@ -181,7 +181,7 @@ func (w *world) serveKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	w.producer, err = kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(w.pipeline.Topic),
+	w.producer, err = kgo.NewClient(kgo.SeedBrokers(address), kgo.DefaultProduceTopic(w.pipeline.Topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
 		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address) // past the wire
 		}))
