@@ -29,8 +29,12 @@ import (
 var server *testServer
 
 type testServer struct {
+	bin, folder string
+	data        string // its folder
+	attributes  *syscall.SysProcAttr
+	process     *exec.Cmd
+
 	address   string
-	data      string // its folder
 	password  string
 	databases atomic.Int64
 }
@@ -70,6 +74,7 @@ func findBinaries() string {
 	return ""
 }
 
+// start makes a database cluster and runs a server on it.
 func start(bin string) (_ *testServer, stop func(), err error) {
 	folder, err := os.MkdirTemp("", "smelt-postgres-")
 	if err != nil {
@@ -81,22 +86,21 @@ func start(bin string) (_ *testServer, stop func(), err error) {
 			remove()
 		}
 	}()
-	attributes := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s := &testServer{
+		bin: bin, folder: folder, data: filepath.Join(folder, "data"), password: rand.Text(),
+		attributes: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+	}
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
-		if attributes.Credential, err = unprivileged(folder); err != nil {
+		if s.attributes.Credential, err = unprivileged(folder); err != nil {
 			return nil, nil, err
 		}
 	}
-	s := &testServer{password: rand.Text()}
 	passwordFile := filepath.Join(folder, "password")
 	if err := os.WriteFile(passwordFile, []byte(s.password), 0o644); err != nil {
 		return nil, nil, err
 	}
-	data := filepath.Join(folder, "data")
-	s.data = data
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "--pwfile="+passwordFile,
+	initdb := s.command("initdb", "-U", "postgres", "--pwfile="+passwordFile,
 		"-A", "scram-sha-256", "--locale=C", "--encoding=UTF8", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = folder, attributes
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
@@ -105,26 +109,45 @@ func start(bin string) (_ *testServer, stop func(), err error) {
 		return nil, nil, err
 	}
 	s.address = net.JoinHostPort("127.0.0.1", port)
-	postgres := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1",
-		"-k", "", "-F", "-c", "max_connections=300", "-c", "deadlock_timeout=100ms")
-	postgres.Dir, postgres.SysProcAttr = folder, attributes
-	log, err := postgres.StderrPipe()
-	if err != nil {
+	if err := s.run(); err != nil {
 		return nil, nil, err
 	}
-	if err := postgres.Start(); err != nil {
-		return nil, nil, err
-	}
-	stop = func() {
-		_ = postgres.Process.Signal(syscall.SIGINT)
-		_ = postgres.Wait()
+	return s, func() {
+		s.end(syscall.SIGINT)
 		remove()
+	}, nil
+}
+
+// command is a program of the server's over its data.
+func (s *testServer) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), append([]string{"-D", s.data}, args...)...)
+	cmd.Dir, cmd.SysProcAttr = s.folder, s.attributes
+	return cmd
+}
+
+// run starts the server, which ends with the thread that does so.
+func (s *testServer) run() error {
+	_, port, _ := net.SplitHostPort(s.address)
+	s.process = s.command("postgres", "-p", port, "-h", "127.0.0.1",
+		"-k", "", "-F", "-c", "max_connections=300", "-c", "deadlock_timeout=100ms")
+	log, err := s.process.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.process.Start(); err != nil {
+		return err
 	}
 	if err := awaitReady(log); err != nil {
-		stop()
-		return nil, nil, err
+		s.end(syscall.SIGINT)
+		return err
 	}
-	return s, stop, nil
+	return nil
+}
+
+// end ends the server.
+func (s *testServer) end(signal syscall.Signal) {
+	_ = s.process.Process.Signal(signal)
+	_ = s.process.Wait()
 }
 
 // unprivileged is the user postgres or nobody, who comes to own folder.
@@ -193,10 +216,13 @@ func setup(t *testing.T) *database {
 	return d
 }
 
-func dsn(user, password, database string) string {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: server.address, Path: database, RawQuery: "sslmode=disable"}
+// dsn is how a client reaches a database of the server.
+func (s *testServer) dsn(user, password, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: s.address, Path: database, RawQuery: "sslmode=disable"}
 	return u.String()
 }
+
+func dsn(user, password, database string) string { return server.dsn(user, password, database) }
 
 func (d *database) dsn() string { return dsn("postgres", server.password, d.name) }
 
