@@ -97,6 +97,7 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		k.cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	client, details, err := cfg.Cluster.dial(ctx, cfg.Topic, k.cfg.Log,
+		kgo.ClientID(clientID(smelt.Instance())),
 		kgo.ConsumeTopics(cfg.Topic),
 		kgo.ConsumerGroup(cfg.Group),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),

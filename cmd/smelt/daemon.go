@@ -40,7 +40,11 @@ func daemonize(home, name string) (*presence, error) {
 	}
 	if err := lockSoon(f); err != nil {
 		f.Close()
-		return nil, usageError{fmt.Errorf("smelt %s already runs on the state folder %s: stop it with ./scripts/stop.sh, or choose another folder with SMELT_HOME", name, home)}
+		text := fmt.Sprintf("smelt %s already runs on the state folder %s: stop it with ./scripts/stop.sh, or choose another folder with SMELT_HOME", name, home)
+		if name == "run" {
+			text += ", and another address with SMELT_HTTP (127.0.0.1:0 is any free port): several may run on one lake"
+		}
+		return nil, usageError{errors.New(text)}
 	}
 	p := &presence{f}
 	return p, p.write(strconv.Itoa(os.Getpid()) + "\n")

@@ -18,7 +18,7 @@ const gaugeEvery = 10 * time.Second
 // gauge keeps the metrics' gauges up to date until ctx ends.
 func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*smelt.Pipeline, metrics *telemetry.Metrics, schedule *dueTimes) {
 	probe := audit.Probe{
-		Store: parts.Area.Store, Lake: parts.Area.Lake, Describe: s.describe,
+		Store: parts.Area.Store, Lake: parts.Area.Lake, Describe: s.describe, Group: s.processes,
 		Live: func(context.Context) error { return nil },
 		CountStale: newCounter(pipelines, parts.References, func(p *smelt.Pipeline) (silver.Config, error) {
 			return line.SilverConfig(p, parts), nil
@@ -27,6 +27,11 @@ func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*sme
 	for {
 		for _, p := range pipelines {
 			status := audit.Gather(ctx, probe, p, time.Now())
+			for _, process := range status.Processes {
+				if process.Name == smelt.Instance() {
+					metrics.Partitions("bronze."+p.Name, len(process.Partitions))
+				}
+			}
 			for _, stage := range status.Stages {
 				metrics.Layer(stage.Table, layer(stage))
 			}

@@ -46,7 +46,7 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	if err != nil {
 		return err
 	}
-	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Heals: s.Heal, Due: s.due, CountObjects: true}
+	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Group: s.processes, Heals: s.Heal, Due: s.due, CountObjects: true}
 	if s.embedded() {
 		probe.Restore = "./scripts/start.sh"
 	}
@@ -139,6 +139,25 @@ func (s *settings) describe(ctx context.Context, p *smelt.Pipeline) (smelt.Descr
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	return ingest.DescribeTopic(ctx, cluster, p.Topic)
+}
+
+// processes asks Kafka which processes share a pipeline's partitions.
+func (s *settings) processes(ctx context.Context, p *smelt.Pipeline) ([]audit.Process, error) {
+	cluster, err := s.cluster()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	members, err := ingest.Members(ctx, cluster, group(p.Name), p.Topic)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]audit.Process, 0, len(members))
+	for _, m := range members {
+		all = append(all, audit.Process{Name: m.Instance, Host: m.Host, Partitions: m.Partitions})
+	}
+	return all, nil
 }
 
 // live asks smelt run whether it is there.

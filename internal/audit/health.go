@@ -30,7 +30,7 @@ const mostListed = 20000
 // health fills in how the tables are kept.
 func (g *gathering) health(ctx context.Context) {
 	var due []maintain.Due
-	if g.Due != nil && g.Running {
+	if g.Due != nil && g.here {
 		due, g.dueErr = g.Due(ctx)
 	}
 	add := func(name string, h *table.Health, err error) {

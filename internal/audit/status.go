@@ -14,6 +14,7 @@ import (
 	"smelt/internal/ledger"
 	"smelt/internal/maintain"
 	"smelt/internal/table"
+	"smelt/silver"
 )
 
 // Probe is how the state of a pipeline is looked at.
@@ -24,6 +25,9 @@ type Probe struct {
 
 	Describe func(context.Context, *smelt.Pipeline) (smelt.Description, error) // of the source
 	Live     func(context.Context) error                                       // nil when smelt run answers
+
+	// Group asks who shares the pipeline's partitions; nil: nobody is asked.
+	Group func(context.Context, *smelt.Pipeline) ([]Process, error)
 
 	// CountStale counts the rows of silver that were enriched with older versions of
 	// references, those without any left out; nil: it is not looked for.
@@ -42,6 +46,7 @@ type Status struct {
 	Pipeline     string           `json:"pipeline"`
 	At           time.Time        `json:"at"`
 	Running      bool             `json:"running"`
+	Processes    []Process        `json:"processes"`     // that run the pipeline, here or elsewhere; null: not known
 	Stages       []StageStatus    `json:"stages"`        // bronze, silver, and gold's models as declared
 	Receipt      *Receipt         `json:"receipt"`       //
 	FreshSeconds *float64         `json:"fresh_seconds"` // age of the newest event that all of gold has
@@ -53,7 +58,16 @@ type Status struct {
 	LastBackfill *Backfill        `json:"last_backfill"` // null: none is among silver's snapshots
 	Trouble      []Trouble        `json:"trouble"`       // most important first
 
+	here bool // smelt run answers
 	errs []error
+}
+
+// Process is a smelt run that works on the pipeline.
+type Process struct {
+	Name       string   `json:"name"`       // see smelt.Instance
+	Host       string   `json:"host"`       // where Kafka sees it
+	Partitions []int32  `json:"partitions"` // that it reads
+	Tables     []string `json:"tables"`     // of silver and gold, whose last step was its
 }
 
 // StageStatus is the state of one stage.
@@ -102,10 +116,10 @@ func (s *Status) Err() error {
 type gathering struct {
 	Probe
 	*Status
-	pipeline *smelt.Pipeline
-	reader   *bronze.Reader
-	now      time.Time
-
+	pipeline  *smelt.Pipeline
+	reader    *bronze.Reader
+	now       time.Time
+	groupErr  error
 	tables    tables
 	tablesErr error
 	ends      map[int32]bronze.Meta // of bronze's chains
@@ -122,7 +136,11 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 		Probe: probe, pipeline: p, reader: bronze.NewReader(probe.Store, p.Name), now: now,
 		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Trouble: []Trouble{}},
 	}
-	g.Running = probe.Live(ctx) == nil
+	g.here = probe.Live(ctx) == nil
+	if probe.Group != nil {
+		g.Processes, g.groupErr = probe.Group(ctx, p)
+	}
+	g.Running = g.here || len(g.Processes) > 0
 	if g.tablesErr = probe.LakeError; probe.Lake != nil {
 		g.tables, g.tablesErr = load(ctx, probe.Lake, p)
 	}
@@ -139,6 +157,7 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 		g.lastBackfill()
 		g.stale(ctx)
 	}
+	g.leaders()
 	g.health(ctx)
 	g.blame()
 	g.trouble()
@@ -287,6 +306,29 @@ func (g *gathering) table(ctx context.Context, s *StageStatus, t *table.Table) {
 		snapshots = len(t.Snapshots())
 	}
 	s.Rows, s.Snapshots = &n, &snapshots
+}
+
+// leaders notes which process made the last step of each table.
+func (g *gathering) leaders() {
+	note := func(name string, t *table.Table) {
+		if t == nil {
+			return
+		}
+		for _, a := range t.Ancestors() {
+			if !ledger.Has(a) || a.Summary[ledger.Maintenance] != "" || a.Summary[ledger.BackfillID] != "" {
+				continue
+			}
+			i := slices.IndexFunc(g.Processes, func(p Process) bool { return p.Name == a.Summary[table.AppID] })
+			if i >= 0 {
+				g.Processes[i].Tables = append(g.Processes[i].Tables, name)
+			}
+			return
+		}
+	}
+	note(silver.TableName(g.pipeline.Name), g.tables.silver)
+	for _, t := range g.tables.gold {
+		note(t.name, t.table)
+	}
 }
 
 // lagSeconds is the age of the oldest record that waits; 0 when none does.

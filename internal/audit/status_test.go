@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,47 @@ func TestStatusKeys(t *testing.T) {
 		if stage.LagRecords == nil || *stage.LagRecords != 0 || stage.LagSeconds == nil || *stage.LagSeconds != 0 || stage.Newest == nil {
 			t.Errorf("%s: got %s", stage.Table, got)
 		}
+	}
+}
+
+// Who runs the pipeline is told where it is more than one, and where it is nobody here.
+func TestStatusProcesses(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	w.backfilled(t, "--all") // whose process leads nothing
+	probe := w.probe(false)
+	me := audit.Process{Name: smelt.Instance(), Host: "10.0.0.1", Partitions: []int32{0}}
+	var group []audit.Process
+	probe.Group = func(context.Context, *smelt.Pipeline) ([]audit.Process, error) { return slices.Clone(group), nil }
+	for _, test := range []struct {
+		live  bool
+		group []audit.Process
+		want  []string // lines
+		not   string
+	}{
+		{false, nil, []string{"readings  stopped", "! The pipeline is not running."}, "process"},
+		{true, []audit.Process{me}, []string{"readings  running"}, "process"},
+		{false, []audit.Process{me}, []string{"readings  running", "  process " + me.Name + " on 10.0.0.1 reads partitions 0; "}, "not running"},
+		{true, []audit.Process{me, {Name: "b-2", Host: "10.0.0.2", Partitions: []int32{1, 2}}, {Name: "c-3", Host: "10.0.0.3"}}, []string{
+			"  process " + me.Name + " on 10.0.0.1 reads partitions 0; the last step of silver.readings, gold.readings_hourly was its\n",
+			"  process b-2 on 10.0.0.2 reads partitions 1 2\n",
+			"  process c-3 on 10.0.0.3 reads no partition\n",
+		}, "not running"},
+	} {
+		group, probe.Live = test.group, w.probe(test.live).Live
+		got := audit.Gather(t.Context(), probe, w.pipeline, time.Now()).Text(false)
+		for _, want := range test.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("no %q in\n%s", want, got)
+			}
+		}
+		if strings.Contains(got, test.not) {
+			t.Errorf("%q in\n%s", test.not, got)
+		}
+	}
+	probe.Group = func(context.Context, *smelt.Pipeline) ([]audit.Process, error) { return nil, errDown }
+	if got := text(audit.Gather(t.Context(), probe, w.pipeline, time.Now())); !strings.Contains(got, "! Which processes run it is not known: "+errDown.Error()) {
+		t.Errorf("it does not say that Kafka did not tell:\n%s", got)
 	}
 }
 

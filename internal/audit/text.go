@@ -27,6 +27,11 @@ func (s *Status) Text(colours bool) string {
 	}
 	fmt.Fprintf(&b, "%s  %s%s\n", paint(bold, s.Pipeline), state, s.freshness())
 	b.WriteString(s.stageTable())
+	if len(s.Processes) > 1 || len(s.Processes) == 1 && !s.here {
+		for _, p := range s.Processes {
+			fmt.Fprintf(&b, "  %s\n", p)
+		}
+	}
 	if len(s.Tables) > 0 {
 		b.WriteString(s.healthTable())
 	}
@@ -56,6 +61,19 @@ func (s *Status) Text(colours bool) string {
 		fmt.Fprintf(&b, "  %s %s\n      %s\n", paint(red, "!"), t.Message, t.Command)
 	}
 	return b.String()
+}
+
+// String says what a process works on.
+func (p Process) String() string {
+	reads := "no partition"
+	if len(p.Partitions) > 0 {
+		reads = "partitions " + strings.Trim(fmt.Sprint(p.Partitions), "[]")
+	}
+	text := fmt.Sprintf("process %s on %s reads %s", p.Name, p.Host, reads)
+	if len(p.Tables) > 0 {
+		text += "; the last step of " + strings.Join(p.Tables, ", ") + " was its"
+	}
+	return text
 }
 
 // told says whether a trouble gives a reason already.

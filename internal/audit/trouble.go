@@ -42,6 +42,9 @@ func (g *gathering) trouble() {
 	if g.tablesErr == nil {
 		g.tableTrouble()
 	}
+	if g.groupErr != nil && g.sourceErr == nil {
+		g.say(settings, "Which processes run it is not known: %v.", g.groupErr)
+	}
 	if g.dueErr != nil {
 		g.say(settings, "When maintenance comes next is not known: %v.", g.dueErr)
 	}

@@ -113,7 +113,7 @@ func (c Config) Open(ctx context.Context) (*DB, error) {
 	config.ConnConfig.ConnectTimeout = connectTimeout
 	config.ConnConfig.DialFunc = (&net.Dialer{KeepAliveConfig: keepAlive}).DialContext
 	for name, value := range map[string]string{
-		"application_name":  "smelt",
+		"application_name":  "smelt-" + smelt.Instance(),
 		"statement_timeout": strconv.FormatInt(statementTimeout.Milliseconds(), 10),
 		// Text forms of values must not differ between two processes.
 		"timezone":      "UTC",

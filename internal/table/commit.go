@@ -34,6 +34,10 @@ func properties() iceberg.Properties {
 	}
 }
 
+// AppID is where a snapshot's summary says which process has made it; Spark says it
+// there too.
+const AppID = "app-id"
+
 // maxClockBack is how much older than the table's last change Iceberg lets a
 // new snapshot be.
 const maxClockBack = time.Minute
@@ -128,7 +132,8 @@ func (t *Table) begin(files *storeIO, catalog ice.CatalogIO) (*ice.Transaction, 
 }
 
 func stageFiles(ctx context.Context, tx *ice.Transaction, c Change) error {
-	add, remove, summary := dataFiles(c.Add), dataFiles(c.Remove), iceberg.Properties(maps.Clone(c.Summary))
+	add, remove, summary := dataFiles(c.Add), dataFiles(c.Remove), iceberg.Properties{AppID: smelt.Instance()}
+	maps.Copy(summary, c.Summary)
 	options := []ice.WriteOption{ice.WithoutDuplicateCheck(), ice.WithoutAutoNameMapping()}
 	switch {
 	case c.Replace:

@@ -57,7 +57,7 @@ func Serve(c Config) (*Server, error) {
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("serve health and metrics on %s: %w: is another smelt running there? choose another address with --http or SMELT_HTTP", c.Address, err)
+		return nil, fmt.Errorf("serve health and metrics on %s: %w: is another smelt running there? choose another address with --http or SMELT_HTTP (127.0.0.1:0 is any free port)", c.Address, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("serve health and metrics on %s: %w: say HOST:PORT with --http or SMELT_HTTP", c.Address, err)

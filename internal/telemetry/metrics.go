@@ -30,6 +30,7 @@ type Metrics struct {
 	lag       *prometheus.GaugeVec
 	delay     *prometheus.GaugeVec
 	newest    *prometheus.GaugeVec
+	assigned  *prometheus.GaugeVec
 	rejected  *prometheus.GaugeVec
 	unmatched *prometheus.GaugeVec
 	stale     *prometheus.GaugeVec
@@ -64,6 +65,7 @@ func New() *Metrics {
 	m.lag = gauge("lag_records", "Records (for gold: silver rows) that the layer before has and the table has not.", "table")
 	m.delay = gauge("lag_seconds", "Age of the oldest record that is not in the table yet; 0 when there is none.", "table")
 	m.newest = gauge("newest_event_timestamp_seconds", "Event time of the newest event in the table, in seconds since 1970.", "table")
+	m.assigned = gauge("partitions", "Partitions of the topic that this process reads into the table.", "table")
 	m.rejected = gauge("quarantined_records", "Records that were quarantined, by reason.", "pipeline", "reason")
 	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.", "pipeline")
 	m.stale = gauge("stale_rows", "Rows that were enriched with an older version of a reference than the one that changed their row; absent while that is too much to count.", "pipeline", "reference")
@@ -176,6 +178,9 @@ func (m *Metrics) Layer(table string, l Layer) {
 		m.newest.WithLabelValues(table).Set(float64(l.Newest.UnixMicro()) / 1e6)
 	}
 }
+
+// Partitions sets how many partitions this process reads into a table.
+func (m *Metrics) Partitions(table string, n int) { m.assigned.WithLabelValues(table).Set(float64(n)) }
 
 // Quality sets the gauges of what did not fit in a pipeline.
 func (m *Metrics) Quality(pipeline string, quarantined map[string]int64, unmatched int64) {

@@ -109,6 +109,7 @@ func TestMetrics(t *testing.T) {
 	m.Expect("gold.sensors_hourly", "silver.sensors")
 	m.Observe("silver.sensors", smelt.Progress{}, time.Second, table.ErrConflict)
 	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700}, time.Second, nil)
+	m.Partitions("bronze.sensors", 4)
 	m.Layer("silver.sensors", telemetry.Layer{Known: true, Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0)})
 	m.Quality("sensors", map[string]int64{"missing": 2}, 1)
 	m.Stale("sensors", map[string]int64{"locations": 1, "gone": 1})
@@ -121,6 +122,7 @@ func TestMetrics(t *testing.T) {
 		`smelt_step_retries_total{table="silver.sensors"} 1`,
 		`smelt_commit_conflicts_total{table="silver.sensors"} 1`,
 		`smelt_commit_conflicts_total{table="gold.sensors_hourly"} 0`,
+		`smelt_partitions{table="bronze.sensors"} 4`,
 		`smelt_lag_records{table="silver.sensors"} 5`,
 		`smelt_lag_seconds{table="silver.sensors"} 1.5`,
 		`smelt_newest_event_timestamp_seconds{table="silver.sensors"} 1.795953601e+09`,
