@@ -130,6 +130,7 @@ again() { # since when
 show() {
 	own_lake scale
 	stack
+	"$root/bin/smelt" produce --topic sensor.readings --partitions $partitions </dev/null 2>/dev/null
 	postmaster=$(ps -o pid=,args= --ppid $stack | awk '/postgres -D/ { print $1; exit }')
 	local n began p
 
