@@ -114,7 +114,7 @@ func (f *fleet) drained(ctx context.Context, p pipeline, records, tombstones int
 }
 
 // drainPatience bounds the time that the line may take for what is left at the end.
-const drainPatience = 5 * time.Minute
+const drainPatience = 20 * time.Minute
 
 // checkTopic compares a topic with what was sent: all that was acknowledged is there.
 func checkTopic(g *generator, records []held, t *tally) {

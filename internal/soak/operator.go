@@ -40,6 +40,9 @@ const (
 	// several times in a row.
 	patience = 4 * time.Minute
 
+	// settlePatience bounds a backfill of all of history, at the end.
+	settlePatience = 20 * time.Minute
+
 	// killShare is how many of a hundred backfills are killed, within mostBackfill.
 	killShare    = 40
 	mostBackfill = 4 * time.Second
@@ -178,10 +181,19 @@ func (o *operator) expect(ctx context.Context, also []int, args ...string) (stri
 	case err == nil && slices.Contains(append(also, unavailable...), got.code):
 		o.t.say("  %s: exit code %d: %s", shorten(what), got.code, lastLine(got.err))
 		o.t.count(groupOperations, "commands that found a service away", 1)
+	case err == nil && gaveWay(got.err):
+		o.t.say("  %s: exit code %d: %s", shorten(what), got.code, lastLine(got.err))
+		o.t.count(groupOperations, "commands that found a table busy", 1)
 	default:
 		o.t.discrepancy("%s: exit code %d, %v: %s", what, got.code, err, got.out+got.err)
 	}
 	return "", false
+}
+
+// gaveWay says whether a command gave up because others were at its table for longer than
+// it waits.
+func gaveWay(said string) bool {
+	return strings.Contains(said, "nothing was done") || strings.Contains(said, "try again later")
 }
 
 // shorten leaves the text of a long command out.
@@ -220,7 +232,7 @@ func (o *operator) verify(ctx context.Context) {
 
 // verifyDirect has the lake recounted when all is at rest.
 func (o *operator) verifyDirect(ctx context.Context) {
-	got, err := o.fleet.smelt(ctx, o.fleet.direct, patience, "verify")
+	got, err := o.fleet.smelt(ctx, o.fleet.direct, settlePatience, "verify")
 	if err != nil || got.code != 0 {
 		o.t.discrepancy("smelt verify at the end: exit code %d, %v: %s", got.code, err, got.out+got.err)
 		return
@@ -296,7 +308,7 @@ func (o *operator) settle(ctx context.Context) error {
 			scopes = []string{"--reference-changes", "--quarantined"}
 		}
 		for _, scope := range scopes {
-			got, err := o.fleet.smelt(ctx, o.fleet.direct, patience, "backfill", p.name, scope, "--yes")
+			got, err := o.fleet.smelt(ctx, o.fleet.direct, settlePatience, "backfill", p.name, scope, "--yes")
 			if err != nil || got.code != 0 {
 				return fmt.Errorf("smelt backfill %s %s: exit code %d, %w: %s", p.name, scope, got.code, err, got.out+got.err)
 			}
