@@ -44,7 +44,7 @@ func (s *soak) markdown(now time.Time) string {
 	for _, l := range s.layers {
 		line("| %s | %d | %d | %d |", l.name, l.have, l.want, l.bad)
 	}
-	for _, group := range []string{groupKills, groupStops, groupFaults, groupOperations, groupUpkeep} {
+	for _, group := range []string{groupKills, groupStops, groupFaults, groupLost, groupOperations, groupUpkeep} {
 		names, counts := s.t.kinds(group)
 		line("\n## %s%s\n\n| | |\n|---|---:|", strings.ToUpper(group[:1]), group[1:])
 		for _, name := range names {

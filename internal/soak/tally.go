@@ -33,6 +33,7 @@ const (
 	groupKills      = "kills"
 	groupStops      = "stops and pauses"
 	groupFaults     = "faults on the wire"
+	groupLost       = "replies that were lost"
 	groupOperations = "operations"
 	groupUpkeep     = "maintenance"
 )

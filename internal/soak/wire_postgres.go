@@ -122,7 +122,7 @@ func (s *session) requests(from io.Reader, to io.Writer) {
 		}
 		typed = true
 		if s.swapping(kind, body) && s.wire.now().fault == faultLost && rand.IntN(100) < hitShare {
-			s.wire.t.count(groupFaults, "PostgreSQL: replies of swaps that were lost", 1)
+			s.wire.t.count(groupLost, "PostgreSQL: of swaps of the catalog", 1)
 			s.lose.Store(true)
 		}
 		if _, err := to.Write(raw); err != nil {

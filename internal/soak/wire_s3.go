@@ -75,7 +75,7 @@ func (w *s3Wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		busy(rw)
 		return
 	case s.fault == faultLost && hit && writes:
-		w.t.count(groupFaults, "S3: replies of writes that were lost", 1)
+		w.t.count(groupLost, "S3: of writes", 1)
 		w.forward.ServeHTTP(&nowhereWriter{header: http.Header{}}, r)
 		hangUp(rw)
 		return
