@@ -6,6 +6,7 @@ set -euo pipefail
 . "$root/scripts/demo.sh"
 build
 own_lake e2e
+export SMELT_HTTP_TOKEN=e2e-token-$RANDOM$RANDOM
 
 expect() { # description, command…: it must succeed
 	local what=$1
@@ -101,6 +102,26 @@ wait "$flooding" || true
 "$root/scripts/start.sh" | tail -n 2
 "$root/bin/smelt" verify
 expect "the 500 are there, once" test "$(query "SELECT count(*) || ' ' || count(DISTINCT (_partition_id, _partition_offset)) FROM silver WHERE sensor_id = 'e2e-001'")" = "500 500"
+
+say "no secret is in a log, a metric or a status, nor on a command line, and nobody else reads the state folder"
+ask() { curl -sS -H "Authorization: Bearer $SMELT_HTTP_TOKEN" "http://$SMELT_HTTP$1"; }
+said() {
+	ask /metrics; ask /maintenance; ask '/readyz?verbose'
+	"$root/bin/smelt" status; "$root/bin/smelt" status --json; "$root/bin/smelt" config
+	tr '\0' ' ' <"/proc/$(pid run)/cmdline"; tr '\0' ' ' <"/proc/$(pid stack)/cmdline"; tr '\0' ' ' <"/proc/$(pid generate)/cmdline"
+	cat "$SMELT_HOME"/logs/*
+}
+said >"$SMELT_HOME/said" 2>&1
+expect "metrics with the token" grep -q '^smelt_step_duration_seconds' "$SMELT_HOME/said"
+expect "no metrics without it" test "$(curl -sS -o /dev/null -w '%{http_code}' "http://$SMELT_HTTP/metrics")" = 401
+words=$(sed -nE 's/.*"(s3_secret|postgres_password)": "(.*)".*/\2/p' "$SMELT_HOME/secrets.json"; echo "$SMELT_HTTP_TOKEN")
+expect "three secrets to look for" test "$(wc -w <<<"$words")" = 3
+for word in $words; do
+	if grep -qF -- "$word" "$SMELT_HOME/said"; then
+		expect "a secret is shown in $SMELT_HOME/said" false
+	fi
+done
+expect "the files with secrets are their owner's" test -z "$(find "$SMELT_HOME"/*.env "$SMELT_HOME/secrets.json" "$SMELT_HOME/logs" "$SMELT_HOME/run" -perm /077)"
 
 say "stop, and query what is left running: nothing"
 seconds=$SECONDS

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Passes all tests: format, vet, staticcheck, the Go tests with the race detector, and the demo end to end.
-# Sets up what it needs; beyond modules and DuckDB's extensions it uses no network but loopback.
+# Passes all tests: format, vet, staticcheck, govulncheck, the Go tests with the race detector, and the demo end to end.
+# Sets up what it needs; beyond modules, DuckDB's extensions and Go's vulnerability database it uses no network but loopback.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
@@ -23,6 +23,15 @@ go vet ./...
 
 step "staticcheck"
 go tool staticcheck ./...
+
+step "known vulnerabilities"
+# The database is asked for once, within 10 s: a machine that does not reach it goes on without.
+database=${GOVULNDB:-https://vuln.go.dev}
+if [ "${database#http}" != "$database" ] && ! curl -fsS --max-time 10 -o /dev/null "$database/index/db.json" 2>/dev/null; then
+	echo "skipped: $database cannot be reached, so whether a dependency has a known vulnerability is not known" >&2
+else
+	go tool govulncheck ./...
+fi
 
 step "DuckDB's extensions, for the shell's tests"
 bin/smelt extensions

@@ -62,15 +62,30 @@ func (s *settings) originOf(flag *kong.Flag) string {
 	}
 }
 
+// hidden stands for a secret.
+const hidden = "********"
+
 // shown is a flag's value, without its secrets.
 func shown(flag *kong.Flag) string {
-	text := text(flag)
-	if !flag.Tag.Has("secret") || text == "" {
-		return text
+	value := text(flag)
+	switch {
+	case value == "":
+		return ""
+	case flag.Tag.Has("secret") && !strings.Contains(value, "://"):
+		return hidden // a password, or a DSN of key=value pairs
+	case !flag.Tag.Has("secret") && !strings.Contains(value, "@"):
+		return value
+	case strings.Contains(value, "://"):
+		return withoutPasswords(value)
 	}
-	const hidden = "********"
+	return value
+}
+
+// withoutPasswords is a URL whose passwords are hidden; all of it is where it is
+// not clear what they are.
+func withoutPasswords(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" || u.User == nil && strings.Contains(text, "@") {
 		return hidden
 	}
 	query := u.Query()

@@ -31,10 +31,10 @@ func presencePath(home, name string) string { return filepath.Join(home, "run", 
 // daemonize notes that this process runs a command.
 func daemonize(home, name string) (*presence, error) {
 	path := presencePath(home, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := makeFolders(home, filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +48,15 @@ func daemonize(home, name string) (*presence, error) {
 	}
 	p := &presence{f}
 	return p, p.write(strconv.Itoa(os.Getpid()) + "\n")
+}
+
+// makeFolders makes the state folder, through which PostgreSQL's own user has to
+// get, and one in it, which is the owner's alone.
+func makeFolders(home, folder string) error {
+	if err := os.MkdirAll(home, 0o711); err != nil {
+		return err
+	}
+	return os.MkdirAll(folder, 0o700)
 }
 
 // lockSoon takes the lock of a file. It tries a few times: whoever looks whether
@@ -109,7 +118,7 @@ func running(home, name string) (pid int, ready bool, err error) {
 // lives.
 func (s *settings) spawn(name string, args ...string) (ended <-chan int, err error) {
 	path := s.logPath(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := makeFolders(s.Home, filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	log, err := openLog(path)

@@ -87,5 +87,5 @@ func (l *logFile) old(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }
 
 // openLog opens a log for what is to be added.
 func openLog(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
