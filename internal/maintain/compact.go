@@ -42,6 +42,7 @@ type compactor struct {
 	kept        time.Duration // how long retain: keeps its rows; 0: for ever
 	told        sync.Map      // why it cannot be done, as was said
 	refused     sync.Map      // keys of files that cannot be merged
+	failed      sync.Map      // partitions whose last merge failed, as their text
 	fits        atomic.Int64  // bytes of files that DuckDB's memory takes, as far as is known; 0: any
 }
 
@@ -85,15 +86,44 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 		now:      now,
 	}
 	var jobs []Job
-	for _, m := range p.plan(files) {
+	for _, m := range c.failedLast(p.plan(files)) {
 		before := m.size()
 		jobs = append(jobs, Job{
 			Table: c.table, Kind: KindCompact, Before: before, After: Size{1, before.Bytes},
-			What: partitionText(m.files[0].Partition) + counted(before.Files, "small file"),
-			Run:  func(ctx context.Context) (Done, error) { return c.run(ctx, m) },
+			What: m.partition() + counted(before.Files, "small file"),
+			Run:  func(ctx context.Context) (Done, error) { return c.note(ctx, m) },
 		})
 	}
 	return jobs, nil
+}
+
+// failedLast puts the merges of partitions that failed last time behind the others:
+// a Do gives up after some that fail, and damaged files stay damaged. Of all merges the
+// first mostMerges are for now.
+func (c *compactor) failedLast(merges []merge) []merge {
+	slices.SortStableFunc(merges, func(a, b merge) int {
+		_, before := c.failed.Load(a.partition())
+		_, after := c.failed.Load(b.partition())
+		switch {
+		case before == after:
+			return 0
+		case before:
+			return 1
+		}
+		return -1
+	})
+	return merges[:min(len(merges), mostMerges)]
+}
+
+// note runs a merge, and remembers whether it failed.
+func (c *compactor) note(ctx context.Context, m merge) (Done, error) {
+	done, err := c.run(ctx, m)
+	if err == nil {
+		c.failed.Delete(m.partition())
+	} else if ctx.Err() == nil {
+		c.failed.Store(m.partition(), true)
+	}
+	return done, err
 }
 
 // target is how large files get: what the policy says, or less where that much does

@@ -162,6 +162,32 @@ func TestCompactDamaged(t *testing.T) {
 	}
 }
 
+// Partitions that cannot be merged, however much that would save, keep the others
+// waiting once only.
+func TestCompactManyDamaged(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	r.stream(8)
+	path := filepath.Join(t.TempDir(), "a.parquet")
+	if err := os.WriteFile(path, []byte("no Parquet at all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for day := range int64(3) {
+		for range 9 {
+			r.putFile(readingsSilver, path, 1, map[string]any{"ts_day": day})
+		}
+	}
+	task := maintain.Compaction(r.config, readingsSilver, readingsSilver)
+	for _, want := range [][]bool{{false, false, false}, {true, false, false, false}, {false, false, false}} {
+		var did []bool
+		if err := task.Do(t.Context(), func(j maintain.Job, d maintain.Done, _ time.Duration, err error) {
+			did = append(did, err == nil && d.Lost == "")
+		}); err == nil || !slices.Equal(did, want) {
+			t.Errorf("did %v, %v; want %v", did, err, want)
+		}
+	}
+}
+
 // Files of long rows may not fit into DuckDB's memory together: fewer of them do.
 func TestCompactMemory(t *testing.T) {
 	t.Parallel()

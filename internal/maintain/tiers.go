@@ -79,6 +79,9 @@ func (m merge) size() Size {
 	return s
 }
 
+// partition writes the values of its partition for people.
+func (m merge) partition() string { return partitionText(m.files[0].Partition) }
+
 // plan chooses what to merge, what saves most first.
 func (p tiers) plan(files []table.File) []merge {
 	groups := map[string][]table.File{}
@@ -93,7 +96,7 @@ func (p tiers) plan(files []table.File) []merge {
 	slices.SortFunc(merges, func(a, b merge) int {
 		return cmp.Or(cmp.Compare(b.gain(), a.gain()), cmp.Compare(a.files[0].Key, b.files[0].Key))
 	})
-	return merges[:min(len(merges), mostMerges)]
+	return merges
 }
 
 // part is the number of the span that a file's newest rows are of.
