@@ -3,7 +3,6 @@ package table
 import (
 	"context"
 	"errors"
-	"time"
 
 	ice "github.com/apache/iceberg-go/table"
 )
@@ -39,7 +38,7 @@ func (l *Lake) amend(ctx context.Context, name string, updates func(*Table) ([]i
 // apply makes updates in one swap from the very metadata of t, and returns the
 // table with them.
 func (t *Table) apply(ctx context.Context, updates []ice.Update) (*Table, error) {
-	if err := t.checkClock(time.Now()); err != nil {
+	if err := t.awaitClock(ctx); err != nil {
 		return nil, err
 	}
 	meta, err := ice.UpdateTableMetadata(t.ice.Metadata(), updates, t.MetadataLocation())

@@ -65,7 +65,7 @@ type Change struct {
 // are too old an ErrOld; both have left nothing behind. Any other error leaves the
 // outcome open. After any error load the table again and decide anew.
 func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
-	if err := t.checkClock(time.Now()); err != nil {
+	if err := t.awaitClock(ctx); err != nil {
 		return nil, fmt.Errorf("commit to %s: %w", t.name, err)
 	}
 	files := &storeIO{ctx: ctx, lake: t.lake}
@@ -89,6 +89,26 @@ func (t *Table) commit(ctx context.Context, files *storeIO, tx *ice.Transaction)
 	// The commit holds whatever becomes of the leftovers.
 	_ = next.removeMerged(ctx, files)
 	return next, nil
+}
+
+// awaitClock waits until this machine's clock is past the table's last change, when it
+// went back a little or another's is ahead: snapshots are looked up by their times, which
+// must not go back. Where that would take longer than maxClockBack it fails.
+func (t *Table) awaitClock(ctx context.Context) error {
+	last := time.UnixMilli(t.ice.Metadata().LastUpdatedMillis())
+	for {
+		now := time.Now()
+		if err := t.checkClock(now); err != nil || !now.Before(last) {
+			return err
+		}
+		timer := time.NewTimer(last.Sub(now))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // checkClock refuses a change that Iceberg would refuse, with both times.

@@ -46,7 +46,7 @@ func (h Health) NeededManifests() int {
 // few manifests then, with files of a partition beside each other. It fails as
 // Commit does.
 func (t *Table) RewriteManifests(ctx context.Context) (*Table, error) {
-	if err := t.checkClock(time.Now()); err != nil {
+	if err := t.awaitClock(ctx); err != nil {
 		return nil, fmt.Errorf("write the manifests of %s anew: %w", t.name, err)
 	}
 	files := &storeIO{ctx: ctx, lake: t.lake}
