@@ -49,7 +49,7 @@ func Open(cfg Config) (*DB, error) {
 	}
 	settings := []string{
 		fmt.Sprintf("SET memory_limit = '%d B'", cfg.MemoryBytes),
-		"SET temp_directory = " + Literal(filepath.Join(cfg.TempDir, "spill")),
+		"SET temp_directory = " + Literal(spillDir(cfg.TempDir)),
 		fmt.Sprintf("SET max_temp_directory_size = '%d B'", int64(maxSpillBytes)),
 		"SET autoinstall_known_extensions = false",
 	}
@@ -80,8 +80,18 @@ func (db *DB) Close() error { return db.pool.Close() }
 // removes, or whoever opens the database next.
 func (db *DB) Dir() string { return db.tempDir }
 
-// TempDir makes a new folder for files on their way. The caller removes it.
-func (db *DB) TempDir() (string, error) { return os.MkdirTemp(db.tempDir, "job-") }
+// spillDir is the folder in a temp folder to which DuckDB spills.
+func spillDir(temp string) string { return filepath.Join(temp, "spill") }
+
+// TempDir makes a new folder for files on their way. The caller removes it. It makes
+// what that is in as well, and what DuckDB spills to, should somebody who tidied up have
+// removed them: DuckDB itself does so but once.
+func (db *DB) TempDir() (string, error) {
+	if err := os.MkdirAll(spillDir(db.tempDir), 0o700); err != nil {
+		return "", fmt.Errorf("temp folder: %w", err)
+	}
+	return os.MkdirTemp(db.tempDir, "job-")
+}
 
 // Session is one job's connection with its own catalog, in which the schemas
 // bronze, silver, gold, reference and work are there. It is used by one

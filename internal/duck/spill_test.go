@@ -1,6 +1,7 @@
 package duck_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -36,5 +37,35 @@ func TestSessionAfterSpill(t *testing.T) {
 	}
 	if err := another.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The folder for temporary files may be removed at any time: what comes after works,
+// and spills.
+func TestFolderGone(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "duck")
+	db, err := duck.Open(duck.Config{MemoryBytes: 64 << 20, TempDir: dir, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	session, err := db.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for range 2 {
+		job, err := db.TempDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Exec(t.Context(), "CREATE OR REPLACE TABLE work.t AS SELECT md5(range::VARCHAR) AS h FROM range(2_500_000)",
+			"COPY (SELECT 1) TO "+duck.Literal(filepath.Join(job, "a.parquet")), "DROP TABLE work.t"); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

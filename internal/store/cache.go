@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"smelt"
 )
@@ -104,6 +106,12 @@ func (c *Cache) Fetch(ctx context.Context, key string) (path string, release fun
 func (c *Cache) fly(ctx context.Context, key string, mine *flight) (string, func(), error) {
 	id := cacheID(key)
 	temp, size, err := c.download(ctx, key)
+	if errors.Is(err, syscall.ENOSPC) && c.clear() {
+		temp, size, err = c.download(ctx, key)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("%w: make room on the disk of %s", err, c.dir)
+	}
 	if err != nil {
 		err = fmt.Errorf("fetch %s: %w", key, err)
 	}
@@ -125,6 +133,16 @@ func (c *Cache) fly(ctx context.Context, key string, mine *flight) (string, func
 	return f.path, release, nil
 }
 
+// clear removes all files that nobody uses: the disk is full, and others need it too. It
+// says whether there were any.
+func (c *Cache) clear() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.size
+	c.shrink(0)
+	return c.size < before
+}
+
 // download writes an object to a temporary file of the folder.
 func (c *Cache) download(ctx context.Context, key string) (temp string, size int64, err error) {
 	body, object, err := c.store.Get(ctx, key)
@@ -143,8 +161,21 @@ func (c *Cache) download(ctx context.Context, key string) (temp string, size int
 	return temp, size, nil
 }
 
-func (c *Cache) writeTemp(body io.Reader) (temp string, size int64, err error) {
+// createTemp makes a temporary file in the folder, and the folder when somebody who
+// tidied up has removed it.
+func (c *Cache) createTemp() (*os.File, error) {
 	f, err := os.CreateTemp(c.dir, tempPrefix+"*")
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.CreateTemp(c.dir, tempPrefix+"*")
+}
+
+func (c *Cache) writeTemp(body io.Reader) (temp string, size int64, err error) {
+	f, err := c.createTemp()
 	if err != nil {
 		return "", 0, err
 	}
@@ -195,7 +226,7 @@ func (c *Cache) takeIn(localPath string) (temp string, size int64, err error) {
 	if !info.Mode().IsRegular() {
 		return "", 0, fmt.Errorf("%s is not a file", localPath)
 	}
-	f, err := os.CreateTemp(c.dir, tempPrefix+"*")
+	f, err := c.createTemp()
 	if err != nil {
 		return "", 0, err
 	}

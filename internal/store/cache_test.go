@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"smelt"
@@ -367,5 +368,75 @@ func TestCacheConcurrently(t *testing.T) {
 	group.Wait()
 	if got := files(t, dir); len(got) > 2 {
 		t.Errorf("%q is kept, more than the bound", got)
+	}
+}
+
+// A folder that somebody has removed is made again.
+func TestCacheFolderGone(t *testing.T) {
+	t.Parallel()
+	s, dir := stocked(t, "a", "b"), filepath.Join(t.TempDir(), "cache")
+	c := newCache(t, s, dir, 100)
+	for range 2 {
+		for _, key := range []string{"a", "b"} {
+			_, release := fetch(t, c, key)
+			release()
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	local := filepath.Join(t.TempDir(), "c")
+	if err := os.WriteFile(local, []byte(content("c")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Adopt("c", local); err != nil {
+		t.Fatal(err)
+	}
+	_, release := fetch(t, c, "c")
+	release()
+	if got := s.gets.Load(); got != 4 {
+		t.Errorf("%d downloads, want 4", got)
+	}
+}
+
+// full is a body that does not fit on the disk.
+type full struct{ io.ReadCloser }
+
+func (full) Read([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+}
+
+// When the disk is full the cache gives up what nobody uses; when that is not enough it
+// says where room is needed.
+func TestCacheDiskFull(t *testing.T) {
+	t.Parallel()
+	s, dir := stocked(t, "a", "b", "c"), t.TempDir()
+	c := newCache(t, s, dir, 100)
+	used, release := fetch(t, c, "a")
+	defer release()
+	unused, done := fetch(t, c, "b")
+	done()
+	s.body = func(body io.ReadCloser) io.ReadCloser {
+		if _, err := os.Stat(unused); err == nil {
+			return full{body}
+		}
+		return body
+	}
+	_, done = fetch(t, c, "c")
+	done()
+	if _, err := os.Stat(used); err != nil {
+		t.Errorf("a file in use is gone: %v", err)
+	}
+	s.body = func(body io.ReadCloser) io.ReadCloser { return full{body} }
+	if _, _, err := c.Fetch(t.Context(), "b"); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room on the disk of "+dir) {
+		t.Errorf("got %v", err)
+	}
+	s.body = nil
+	_, done = fetch(t, c, "b")
+	done()
+	for _, name := range files(t, dir) {
+		if strings.HasPrefix(name, "incoming-") {
+			t.Errorf("%s is left", name)
+		}
 	}
 }

@@ -143,8 +143,11 @@ func (c *Cache) pin(f *cached) (release func()) {
 
 // evict removes the least recently used files that nobody has pinned, until the
 // rest fits. A file that cannot be removed is forgotten; the next Cache finds it.
-func (c *Cache) evict() {
-	for place := c.recent.Back(); place != nil && c.size > c.max; {
+func (c *Cache) evict() { c.shrink(c.max) }
+
+// shrink is evict for so many bytes.
+func (c *Cache) shrink(most int64) {
+	for place := c.recent.Back(); place != nil && c.size > most; {
 		f := place.Value.(*cached)
 		place = place.Prev()
 		if f.pins == 0 {

@@ -5,6 +5,7 @@
 QUERY is the path of query.sh, CONF and SQL that of a file as smelt connect prints it. A step is
     tables    columns, counts, sums, bounds, groups and every row of silver, gold and quarantine
     past      the same figures at snapshots and tags of silver and gold, by time travel
+    hostile   every row of the pipeline that is parted by tenants whose names are hard to tell, and each tenant's by itself
     run SQL   nothing is compared: the engine runs a statement, and its rows are shown
 Prints each comparison; exit code 1 when one does not hold.
 """
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 
 from engines import DuckDB, Shell, Spark, Trino
+from hostile import TENANTS
 
 # By table: a number to add up, its time, what its rows are grouped by, and ordered by.
 TABLES = {
@@ -124,6 +126,25 @@ def versions(kept, tags):
     return [kept[i]["snapshot"] for i in sorted(spread)] + names[-3:]
 
 
+def compare_hostile(engine, shell):
+    """Every row by the tables of the pipeline hostile, in whatever order; and the rows of each tenant alone, by a
+    condition, for which an engine reads the partition's files only."""
+    for name in ("silver.hostile", "quarantine.hostile", "gold.hostile_select"):
+        print(name)
+        columns = engine.columns(name)
+
+        def rows(side, table):
+            listed = ", ".join(side.micros(side.quote(c)) if is_time else side.quote(c) for c, is_time in columns)
+            return sorted(plain(side.ask(f"SELECT {listed} FROM {table}")), key=repr)
+
+        ours, said = rows(engine, f"lake.{name}"), rows(shell, name)
+        odd = [pair for pair in zip(ours, said) if pair[0] != pair[1]]
+        compare("rows", len(ours), len(said))
+        compare("the first row that differs", json.dumps(odd[:1]), "[]", "none")
+    alone = {tenant: engine.ask(f"SELECT count(*) FROM lake.silver.hostile WHERE {engine.equals('tenant', tenant)}")[0][0] for tenant in TENANTS}
+    compare("rows of each tenant by itself", [alone[tenant] for tenant in TENANTS], [3] * len(TENANTS), f"3 of each of {len(alone)}")
+
+
 def main():
     query, kind, where, *steps = sys.argv[1:]
     shell, engine = Shell(query), {"trino": Trino, "spark": Spark, "duckdb": DuckDB}[kind](where)
@@ -133,6 +154,8 @@ def main():
             compare_tables(engine, shell)
         elif step == "past":
             compare_past(engine, shell)
+        elif step == "hostile":
+            compare_hostile(engine, shell)
         elif step == "run":
             for row in engine.ask(steps.pop(0)):
                 print(*row, sep="\t")

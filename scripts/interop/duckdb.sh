@@ -10,11 +10,12 @@ try_duckdb() {
 	"$root/bin/smelt" backfill sensors --reference-changes --yes | sed -n 1p
 	say "the generator and the pipeline stop: from here on the counts stand still"
 	pause
+	hostile_line
 	say "DuckDB reads the tables"
 	install -m 600 /dev/null "$SMELT_HOME/lake.sql"
 	{
 		echo "SET extension_directory = '$SMELT_HOME/extensions';" # where smelt has put them: INSTALL finds them there
 		"$root/bin/smelt" connect duckdb
 	} >"$SMELT_HOME/lake.sql"
-	"$kept/interop/duckdb-$duckdb_version/bin/python" "$root/scripts/interop/agree.py" "$root/scripts/query.sh" duckdb "$SMELT_HOME/lake.sql" tables past
+	"$kept/interop/duckdb-$duckdb_version/bin/python" "$root/scripts/interop/agree.py" "$root/scripts/query.sh" duckdb "$SMELT_HOME/lake.sql" tables past hostile
 }

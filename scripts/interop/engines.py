@@ -9,8 +9,14 @@ import urllib.error
 import urllib.request
 
 
+def quoted(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
 class Shell:
     """query.sh; tables are named schema.table."""
+
+    quote = staticmethod(quoted)
 
     name = "smelt"
 
@@ -31,6 +37,8 @@ class Shell:
 
 class Trino:
     """A coordinator, by its protocol: a statement is posted, and its rows are in the pages that follow."""
+
+    quote = staticmethod(quoted)
 
     name = "Trino"
     tags = True
@@ -71,6 +79,10 @@ class Trino:
         return [(name, kind.startswith("timestamp")) for name, kind in rows]
 
     @staticmethod
+    def equals(column, text):
+        return f"{column} IS NULL" if text is None else f"{column} = from_utf8(X'{text.encode().hex()}')"
+
+    @staticmethod
     def micros(time):
         return f"CAST(round(to_unixtime({time}) * 1000000) AS bigint)"
 
@@ -109,6 +121,14 @@ class Spark:
         return [(f.name, f.dataType.typeName().startswith("timestamp")) for f in self.session.table(f"lake.{table}").schema]
 
     @staticmethod
+    def quote(name):
+        return "`" + name.replace("`", "``") + "`"
+
+    @staticmethod
+    def equals(column, text):
+        return f"{column} IS NULL" if text is None else f"{column} = decode(X'{text.encode().hex()}', 'UTF-8')"
+
+    @staticmethod
     def micros(time):
         return f"unix_micros({time})"
 
@@ -137,6 +157,12 @@ class DuckDB:
 
     def ask(self, sql):
         return [list(row) for row in self.db.execute(sql).fetchall()]
+
+    quote = staticmethod(quoted)
+
+    @staticmethod
+    def equals(column, text):
+        return f"{column} IS NULL" if text is None else f"{column} = decode(from_hex('{text.encode().hex()}'))"
 
     def columns(self, table):
         return [(row[0], row[1].startswith("TIMESTAMP")) for row in self.ask(f"DESCRIBE lake.{table}")]

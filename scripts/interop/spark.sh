@@ -42,6 +42,11 @@ try_spark() {
 	same "all of hel-001's readings are in Helsinki" \
 		"$(query "SELECT count(*) > 0 AND count(*) = (SELECT count(*) FROM silver WHERE sensor_id = 'hel-001') FROM silver WHERE city = 'Helsinki'")" true
 	ask_spark tables past
+
+	say "tenants, and columns, whose names are hard to tell"
+	hostile_line
+	ask_spark hostile run "CALL lake.system.rewrite_data_files(table => 'silver.hostile', where => 'tenant IS NULL OR length(tenant) < 50', options => map('rewrite-all', 'true'))" hostile
+	"$root/bin/smelt" verify
 }
 
 jars_for_spark() {

@@ -15,6 +15,7 @@ try_trino() {
 	compact_with_trino
 	expire_with_trino
 	delete_with_trino
+	hostile_with_trino
 }
 
 # unpack_trino leaves out the other connectors: it starts sooner without them. Maven's own unpacking loses the archive's
@@ -191,4 +192,15 @@ delete_with_trino() {
 	pause
 	"$root/bin/smelt" verify
 	agree tables past
+}
+
+# hostile_with_trino reads tables of odd names and values, and compacts the tenants whose names fit into those of files: Trino
+# puts them there, and the embedded store keeps objects as files.
+hostile_with_trino() {
+	say "tenants, and columns, whose names are hard to tell"
+	hostile_line
+	agree hostile
+	ask_trino "ALTER TABLE lake.silver.hostile EXECUTE optimize WHERE tenant IS NULL OR length(tenant) < 50"
+	"$root/bin/smelt" verify
+	agree hostile
 }
