@@ -42,7 +42,7 @@ type compactor struct {
 	kept        time.Duration // how long retain: keeps its rows; 0: for ever
 	told        sync.Map      // why it cannot be done, as was said
 	refused     sync.Map      // keys of files that cannot be merged
-	failed      sync.Map      // partitions whose last merge failed, as their text
+	failed      sync.Map      // keys of partitions whose last merge failed
 	fits        atomic.Int64  // bytes of files that DuckDB's memory takes, as far as is known; 0: any
 }
 
@@ -90,7 +90,7 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 		before := m.size()
 		jobs = append(jobs, Job{
 			Table: c.table, Kind: KindCompact, Before: before, After: Size{1, before.Bytes},
-			What: m.partition() + counted(before.Files, "small file"),
+			What: partitionText(m.files[0].Partition) + counted(before.Files, "small file"),
 			Run:  func(ctx context.Context) (Done, error) { return c.note(ctx, m) },
 		})
 	}
@@ -102,8 +102,8 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 // first mostMerges are for now.
 func (c *compactor) failedLast(merges []merge) []merge {
 	slices.SortStableFunc(merges, func(a, b merge) int {
-		_, before := c.failed.Load(a.partition())
-		_, after := c.failed.Load(b.partition())
+		_, before := c.failed.Load(partitionKey(a.files[0]))
+		_, after := c.failed.Load(partitionKey(b.files[0]))
 		switch {
 		case before == after:
 			return 0
@@ -119,9 +119,9 @@ func (c *compactor) failedLast(merges []merge) []merge {
 func (c *compactor) note(ctx context.Context, m merge) (Done, error) {
 	done, err := c.run(ctx, m)
 	if err == nil {
-		c.failed.Delete(m.partition())
+		c.failed.Delete(partitionKey(m.files[0]))
 	} else if ctx.Err() == nil {
-		c.failed.Store(m.partition(), true)
+		c.failed.Store(partitionKey(m.files[0]), true)
 	}
 	return done, err
 }

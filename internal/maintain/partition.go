@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -39,8 +40,26 @@ func valueText(name string, value any) string {
 	case strings.HasSuffix(name, "_year"):
 		return epoch.AddDate(int(n), 0, 0).Format("2006")
 	}
-	if at, ok := value.(time.Time); ok {
-		return at.Format(time.RFC3339)
+	switch v := value.(type) {
+	case time.Time:
+		return v.Format(time.RFC3339)
+	case string:
+		return shown(v)
 	}
 	return fmt.Sprint(value)
+}
+
+// mostShown is how many characters of a text people see.
+const mostShown = 60
+
+// shown writes a text of the events for a log or a terminal, in quotes where it is not
+// just words: it may hold anything.
+func shown(text string) string {
+	if runes := []rune(text); len(runes) > mostShown {
+		return strconv.Quote(string(runes[:mostShown])) + "…"
+	}
+	if quoted := strconv.Quote(text); text == "" || text == "NULL" || strings.TrimSpace(text) != text || strings.ContainsAny(text, ",=:") || quoted != `"`+text+`"` {
+		return quoted
+	}
+	return text
 }

@@ -79,14 +79,16 @@ func (m merge) size() Size {
 	return s
 }
 
-// partition writes the values of its partition for people.
-func (m merge) partition() string { return partitionText(m.files[0].Partition) }
+// partitionKey tells the partitions of a table, of whichever partitioning.
+func partitionKey(f table.File) string {
+	return fmt.Sprintf("%d %#v", f.Spec, f.Partition) // fmt sorts a map's keys
+}
 
 // plan chooses what to merge, what saves most first.
 func (p tiers) plan(files []table.File) []merge {
 	groups := map[string][]table.File{}
 	for _, f := range files {
-		key := fmt.Sprintf("%d %#v %d", f.Spec, f.Partition, p.part(f)) // fmt sorts a map's keys
+		key := fmt.Sprint(partitionKey(f), p.part(f))
 		groups[key] = append(groups[key], f)
 	}
 	var merges []merge

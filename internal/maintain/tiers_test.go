@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -247,6 +248,9 @@ func TestPartitionText(t *testing.T) {
 		{map[string]any{"ts_month": int64(682)}, "ts_month=2026-11: "},
 		{map[string]any{"ts_year": int64(56), "n": int64(7)}, "n=7, ts_year=2026: "},
 		{map[string]any{"day": time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC), "x": nil}, "day=2026-11-29T00:00:00Z, x=NULL: "},
+		{map[string]any{"a": "NULL", "b": "", "c": " x", "d": "a=b, c: "}, `a="NULL", b="", c=" x", d="a=b, c: ": `},
+		{map[string]any{"a": "\x1b[2J\x00", "b": "\u202eabc", "c": `it's "x"`, "d": "Jyväskylä"}, `a="\x1b[2J\x00", b="\u202eabc", c="it's \"x\"", d=Jyväskylä: `},
+		{map[string]any{"a": strings.Repeat("é", 900)}, `a="` + strings.Repeat("é", 60) + `"…: `},
 	} {
 		if got := partitionText(c.values); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
