@@ -121,10 +121,12 @@ in_time() { # what, seconds
 }
 late=()
 
-# again waits until silver has records that were sent after a time.
+# again waits until silver has records that were sent after a time, and sets $went to how long after it the first of
+# them was taken.
 again() { # since when
 	fresh() { [ "$(query "SELECT count(*) > 0 FROM silver.sensors WHERE epoch(event_time) > $1")" = true ]; }
 	every=0.1 await fresh "$1" || fail "silver does not go on"
+	went=$(query "SELECT round(min(epoch(_ingested_at)) - $1, 1) FROM silver.sensors WHERE epoch(event_time) > $1")
 }
 
 show() {
@@ -171,7 +173,7 @@ show() {
 	kill -9 "${process[$p]}"
 	gone "$p"
 	again "$began"
-	in_time "silver went on without $p after" "$(since "$began")"
+	in_time "silver went on without $p after" "$went"
 	who
 	through "$began"
 	begin "$p"
@@ -187,7 +189,7 @@ show() {
 	every=0.1 await freed || fail "the lock of the paused process was not freed"
 	in_time "PostgreSQL has freed its lock after" "$(since "$began")"
 	again "$began"
-	in_time "silver went on after" "$(since "$began")"
+	in_time "silver went on after" "$went"
 	wait_a $((30 - ($(date +%s) - ${began%.*})))
 	kill -CONT "${process[$paused]}"
 	echo "  $paused goes on"
@@ -209,7 +211,7 @@ show() {
 	echo "  PostgreSQL was back after $(since "$began") s"
 	began=$(now)
 	again "$began"
-	in_time "silver went on after another" "$(since "$began")"
+	in_time "silver went on after another" "$went"
 	through "$began"
 
 	say "a process is stopped (SIGTERM), as in a rolling restart"
