@@ -95,15 +95,17 @@ stream() { # seconds
 	streaming=$!
 	produced=$((produced + n))
 }
-readings() {
-	local i time
+# A producer goes to another partition after 64 KiB: with the padding, three times a second.
+readings() { # how many
+	local i time pad
+	printf -v pad '%1000s' ''
 	for ((i = 0; i < $1; i++)); do
 		if ((i % (rate / 10) == 0)); then
 			wait_a 0.1
 			time=$EPOCHREALTIME
 			TZ=UTC printf -v time '%(%FT%T)T.%sZ' "${time%.*}" "${time#*.}"
 		fi
-		printf '{"sensor_id":"s-%03d","temperature":%d,"unit":"C","event_time":"%s"}\n' $((i % 100)) $((i % 40)) "$time"
+		printf '{"sensor_id":"s-%03d","temperature":%d,"unit":"C","event_time":"%s","pad":"%s"}\n' $((i % 100)) $((i % 40)) "$time" "$pad"
 	done
 }
 # through waits until silver has all that was sent, and says how long the slowest record took since a time.
