@@ -37,7 +37,7 @@ func (s *settings) stagesAtWork(ctx context.Context) (stages []string, stop stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	response, err := s.askRun(ctx, "/readyz?verbose")
+	steps, err := s.askStages(ctx)
 	if errors.Is(err, errNobody) && pid == 0 {
 		return nil, "", nil
 	}
@@ -47,18 +47,55 @@ func (s *settings) stagesAtWork(ctx context.Context) (stages []string, stop stri
 	if err != nil {
 		return nil, "", usagef("what the smelt run there works on is not known: %w", err)
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxReadyz))
-	if err != nil {
-		return nil, "", err
-	}
-	for line := range strings.Lines(string(body)) { // "[+] silver.sensors ok", "[-] gold.x: why"
-		if _, rest, ok := strings.Cut(line, "] "); ok {
-			name, _, _ := strings.Cut(rest, " ")
-			stages = append(stages, strings.TrimSuffix(strings.TrimSpace(name), ":"))
-		}
+	for _, step := range steps {
+		stages = append(stages, step.stage)
 	}
 	return stages, stop, nil
+}
+
+// failing asks the smelt run of this machine what is wrong with its stages, by table.
+func (s *settings) failing(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	steps, err := s.askStages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wrong := map[string]string{}
+	for _, step := range steps {
+		if step.wrong != "" {
+			wrong[step.stage] = step.wrong
+		}
+	}
+	return wrong, nil
+}
+
+// stageReady is a stage of smelt run, and what keeps it from being ready.
+type stageReady struct{ stage, wrong string }
+
+// askStages asks smelt run for its stages.
+func (s *settings) askStages(ctx context.Context) ([]stageReady, error) {
+	response, err := s.askRun(ctx, "/readyz?verbose")
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxReadyz))
+	return readStages(string(body)), err
+}
+
+// readStages reads "[+] silver.sensors ok" and "[-] gold.x: why", a line a stage.
+func readStages(body string) (stages []stageReady) {
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "[+] "); ok {
+			stages = append(stages, stageReady{stage: strings.TrimSuffix(name, " ok")})
+		} else if rest, ok := strings.CutPrefix(line, "[-] "); ok {
+			name, why, _ := strings.Cut(rest, ": ")
+			stages = append(stages, stageReady{name, why})
+		}
+	}
+	return stages
 }
 
 // maxReadyz bounds what is read of an answer: a line a stage.

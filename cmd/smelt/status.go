@@ -46,7 +46,7 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	if err != nil {
 		return err
 	}
-	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Group: s.processes, Heals: s.Heal, Due: s.due, CountObjects: true}
+	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Failing: s.failing, Group: s.processes, Heals: s.Heal, Due: s.due, CountObjects: true}
 	if s.embedded() {
 		probe.Restore = "./scripts/start.sh"
 	}

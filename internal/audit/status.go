@@ -29,6 +29,9 @@ type Probe struct {
 	// Group asks who shares the pipeline's partitions; nil: nobody is asked.
 	Group func(context.Context, *smelt.Pipeline) ([]Process, error)
 
+	// Failing asks smelt run what is wrong with its stages, by table; nil: nobody is asked.
+	Failing func(context.Context) (map[string]string, error)
+
 	// CountStale counts the rows of silver that were enriched with older versions of
 	// references, those without any left out; nil: it is not looked for.
 	CountStale func(context.Context, *smelt.Pipeline, *table.Table) ([]Stale, error)
@@ -128,6 +131,8 @@ type gathering struct {
 	sourceErr error
 	staleErr  error
 	dueErr    error
+	failing   map[string]string // by table
+	failErr   error
 }
 
 // Gather looks at a pipeline: a few requests to each of the services.
@@ -137,6 +142,9 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Trouble: []Trouble{}},
 	}
 	g.here = probe.Live(ctx) == nil
+	if probe.Failing != nil && g.here {
+		g.failing, g.failErr = probe.Failing(ctx)
+	}
 	if probe.Group != nil {
 		g.Processes, g.groupErr = probe.Group(ctx, p)
 	}

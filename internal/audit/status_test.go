@@ -215,6 +215,25 @@ func TestStatusProcesses(t *testing.T) {
 	}
 }
 
+// TestStatusFailing has smelt run say what is wrong with its stages.
+func TestStatusFailing(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	probe := w.probe(true)
+	const full = "put bronze/readings/0/10: no space left on device"
+	probe.Failing = func(context.Context) (map[string]string, error) {
+		return map[string]string{"bronze.readings": full, "gold.readings_hourly": full, "silver.others": "denied"}, nil
+	}
+	got := text(audit.Gather(t.Context(), probe, w.pipeline, time.Now()))
+	if !strings.Contains(got, "! bronze.readings does not get on: "+full) || strings.Count(got, full) != 1 || strings.Contains(got, "denied") {
+		t.Errorf("it does not say once what is wrong here:\n%s", got)
+	}
+	probe.Failing = func(context.Context) (map[string]string, error) { return nil, errDown }
+	if got = text(audit.Gather(t.Context(), probe, w.pipeline, time.Now())); !strings.Contains(got, "Whether the stages get on is not known: "+errDown.Error()) {
+		t.Errorf("it does not say that smelt run did not tell:\n%s", got)
+	}
+}
+
 func TestStatusTrouble(t *testing.T) {
 	t.Parallel()
 	noTables := smelt.Mark(smelt.ErrDatabase, errors.New("postgres on 127.0.0.1:5433: connection refused"))

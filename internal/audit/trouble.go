@@ -33,6 +33,7 @@ func (g *gathering) trouble() {
 		g.say(start, "The pipeline is not running.")
 	}
 	g.unreachable()
+	g.fails()
 	if g.sourceErr == nil && g.endsErr == nil {
 		g.sourceTrouble()
 	}
@@ -61,6 +62,20 @@ func (g *gathering) unreachable() {
 			seen[e.err.Error()] = true
 			g.say(cmp.Or(g.Restore, settings), "%s cannot be read: %v.", e.what, e.err)
 		}
+	}
+}
+
+// fails says what keeps stages from getting on, each reason once.
+func (g *gathering) fails() {
+	seen := map[string]bool{}
+	for _, s := range g.Stages {
+		if why := g.failing[s.Table]; why != "" && !seen[why] {
+			seen[why] = true
+			g.say("./bin/smelt status --watch", "%s does not get on: %s.", s.Table, strings.TrimSuffix(why, "."))
+		}
+	}
+	if g.failErr != nil {
+		g.say(settings, "Whether the stages get on is not known: %v.", g.failErr)
 	}
 }
 

@@ -139,7 +139,7 @@ func (m *Metrics) readyz(w http.ResponseWriter, r *http.Request) {
 	for _, name := range slices.Sorted(maps.Keys(stages)) {
 		if err := stages[name]; err != nil {
 			ready = false
-			lines = append(lines, fmt.Sprintf("[-] %s: %v", name, err))
+			lines = append(lines, fmt.Sprintf("[-] %s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; ")))
 			continue
 		}
 		lines = append(lines, "[+] "+name+" ok")

@@ -91,13 +91,13 @@ func wireFaults(p *wiretest.Proxy, at string) []fault {
 	off := func() { p.Set(wiretest.Fault{}) }
 	var always int64
 	faults := []fault{
-		{name: "latency", begin: on(wiretest.Fault{Latency: 100 * time.Millisecond}), hits: func() int64 { always++; return always }, end: off}, // it is in the way of all
 		{name: "silence", begin: on(wiretest.Fault{Silent: true}), hits: p.Hits, lasts: time.Second, end: off},
 		{name: "resets", begin: on(wiretest.Fault{Reset: true}), hits: p.Hits, end: off},
 		{name: "replies cut", begin: on(wiretest.Fault{CutReply: 300}), hits: p.Hits, end: off},
 	}
 	if *partition > 0 {
 		faults = append(faults,
+			fault{name: "latency", begin: on(wiretest.Fault{Latency: 100 * time.Millisecond}), hits: func() int64 { always++; return always }, end: off}, // it is in the way of all
 			fault{name: "partition", begin: on(wiretest.Fault{Silent: true}), hits: p.Hits, lasts: *partition, says: at, end: off},
 			fault{name: "partition that ends connections", begin: on(wiretest.Fault{Silent: true, Forget: true}), hits: p.Hits, lasts: *partition, says: at, end: off},
 			fault{name: "nobody there", begin: on(wiretest.Fault{Reset: true}), hits: p.Hits, lasts: *partition, says: at, end: off},
