@@ -43,13 +43,17 @@ func main() {
 		o.seed = rand.Uint64N(1 << 32)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second one ends it at once, and with it all that it has started
 	err := run(ctx, o, os.Stdout)
-	if errors.Is(err, errDiscrepancies) {
+	switch {
+	case err == nil:
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintln(os.Stderr, "soak: interrupted")
+		os.Exit(130)
+	case errors.Is(err, errDiscrepancies):
 		fmt.Fprintf(os.Stderr, "soak: %v; state and logs are in %s\n", err, o.dir)
 		os.Exit(1)
-	}
-	if err != nil {
+	default:
 		fmt.Fprintf(os.Stderr, "soak: %v; state and logs are in %s\n", err, o.dir)
 		os.Exit(2)
 	}

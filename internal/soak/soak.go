@@ -11,8 +11,12 @@ import (
 	"time"
 )
 
-// errDiscrepancies says that something was not as it has to be.
-var errDiscrepancies = errors.New("there are discrepancies")
+var (
+	// errDiscrepancies says that something was not as it has to be.
+	errDiscrepancies = errors.New("there are discrepancies")
+
+	errInterrupted = errors.New("interrupted")
+)
 
 // soak is one run.
 type soak struct {
@@ -36,34 +40,46 @@ type eventCount struct {
 	made, acknowledged, given, inTopic int
 }
 
-// run goes through the whole of it.
+// run goes through the whole of it. The state folder is deleted unless something was
+// wrong.
 func run(ctx context.Context, o options, out io.Writer) error {
 	s := &soak{options: o, t: newTally(out)}
 	s.t.say("seed %d, %s, %d pipeline processes", o.seed, o.lasting, instances)
-	defer s.close()
+	err := s.all(ctx)
+	s.close()
+	if ctx.Err() != nil {
+		err = errInterrupted
+	}
+	if err == nil || errors.Is(err, errInterrupted) {
+		err = errors.Join(err, os.RemoveAll(o.dir))
+	}
+	return err
+}
+
+// all starts everything, lets it loose, and tells what has come of it.
+func (s *soak) all(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
 	if err := s.storm(ctx); err != nil {
 		s.t.discrepancy("%v", err)
 	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.settle(ctx); err != nil && ctx.Err() == nil {
 		s.t.discrepancy("%v", err)
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	s.print()
-	if o.report != "" {
-		if err := os.WriteFile(o.report, []byte(s.markdown(time.Now())), 0o644); err != nil {
+	if s.report != "" {
+		if err := os.WriteFile(s.report, []byte(s.markdown(time.Now())), 0o644); err != nil {
 			return err
 		}
 	}
 	if s.t.wrong > 0 {
 		return errDiscrepancies
 	}
-	s.close()
-	return os.RemoveAll(o.dir)
+	return nil
 }
 
 // open starts the stack, the wires, the topics and the pipelines.

@@ -27,7 +27,7 @@ type striker struct {
 	gaps, moved int // between kills, and those of them in which gold has moved
 }
 
-// run strikes until ctx ends, and leaves everything running.
+// run strikes until ctx ends. What it has ended last may not run again by then.
 func (s *striker) run(ctx context.Context, rng *rand.Rand) error {
 	for {
 		next := nextStrike(rng)
@@ -35,7 +35,9 @@ func (s *striker) run(ctx context.Context, rng *rand.Rand) error {
 			return nil
 		}
 		began := time.Now()
-		if err := s.strike(ctx, next); err != nil {
+		if err := s.strike(ctx, next); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		s.gaps++
@@ -57,10 +59,8 @@ func (s *striker) run(ctx context.Context, rng *rand.Rand) error {
 	}
 }
 
-// strike strikes once, and has what was ended started again. It goes through with
-// that when ctx ends.
+// strike strikes once, and has what was ended started again.
 func (s *striker) strike(ctx context.Context, x strike) error {
-	ctx = context.WithoutCancel(ctx)
 	what := string(x.kind)
 	if x.kind == killRun || x.kind == restartRun || x.kind == pauseRun {
 		what += fmt.Sprintf(" (%s)", runName(x.instance))
