@@ -13,7 +13,7 @@ const (
 	// recoveryPatience is how long after a strike everything that was sent by then has
 	// to be in bronze, and gold to have moved: the longest fault on the wire, the
 	// longest wait between two tries, and ample time for the rest.
-	recoveryPatience = 3 * time.Minute
+	recoveryPatience = 5 * time.Minute
 
 	recoveryPoll = 250 * time.Millisecond
 )

@@ -21,7 +21,7 @@ type s3Wire struct {
 }
 
 // hitShare is how many of a hundred requests a fault hits that does not hit all.
-const hitShare = 40
+const hitShare = 20
 
 // mostLatency is the longest that a request or a piece of a stream is held up.
 const mostLatency = 1500 * time.Millisecond
