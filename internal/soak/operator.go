@@ -153,6 +153,9 @@ func (o *operator) backfill(ctx context.Context, pipeline string, scope ...strin
 func (o *operator) killed(ctx context.Context, args []string) {
 	cmd := o.fleet.command(ctx, o.fleet.wired, args...)
 	if err := cmd.Start(); err != nil {
+		if ctx.Err() != nil {
+			return
+		}
 		o.t.discrepancy("smelt %s: %v", args[0], err)
 		return
 	}
