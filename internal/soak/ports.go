@@ -9,7 +9,7 @@ import (
 
 // Ports are looked for where the system opens no connections of its own: one of those
 // could take a port while its service is down.
-const firstPort, lastPort = 23000, 23999
+const firstPort, lastPort = 20000, 32000
 
 // freePorts finds n ports at which nobody listens.
 func freePorts(n int) ([]string, error) {

@@ -86,7 +86,7 @@ func (s *striker) blow(ctx context.Context, x strike) error {
 	one := s.fleet.process(x.instance)
 	switch x.kind {
 	case killPostgres:
-		return s.fleet.killPostgres()
+		return s.killPostgres(ctx)
 	case pauseRun:
 		pause(ctx, one, x.down)
 		return nil
@@ -108,6 +108,19 @@ func (s *striker) blow(ctx context.Context, x strike) error {
 	}
 	sleep(ctx, x.down)
 	return nil
+}
+
+// killPostgres kills the database, as soon as there is one: it may be on its way up from
+// the strike before.
+func (s *striker) killPostgres(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		err := s.fleet.killPostgres()
+		if err == nil || !sleep(wait, recoveryPoll) {
+			return err
+		}
+	}
 }
 
 // end ends a process gracefully: with one of the exit codes.
