@@ -12,6 +12,7 @@ import (
 
 	"smelt/internal/duck"
 	"smelt/internal/postgres"
+	"smelt/internal/store"
 )
 
 // connectCmd prints how another engine reads this lake.
@@ -29,6 +30,8 @@ type connection struct {
 	Region     string
 	AccessKey  string
 	SecretKey  string
+	Session    string // of temporary keys
+	CA         string // file of authorities to trust
 	JDBC       string
 	SQLAlchemy string
 	User       string
@@ -53,7 +56,11 @@ func (c *connectCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err != nil {
 		return err
 	}
-	conn := s.connection(address)
+	keys, err := s.s3Keys()
+	if err != nil {
+		return err
+	}
+	conn := s.connection(address, keys)
 	if err := conn.list(ctx, lake); err != nil {
 		return err
 	}
@@ -65,10 +72,10 @@ func (c *connectCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	return t.Execute(io.Out, conn)
 }
 
-func (s *settings) connection(db postgres.Address) *connection {
+func (s *settings) connection(db postgres.Address, keys store.Keys) *connection {
 	c := &connection{
 		Catalog: postgres.CatalogName, Bucket: s.S3Bucket, Endpoint: s.S3Endpoint, Region: s.S3Region,
-		AccessKey: s.S3AccessKey, SecretKey: s.S3SecretKey, User: db.User, Password: db.Password,
+		AccessKey: keys.Access, SecretKey: keys.Secret, Session: keys.Session, CA: s.CA, User: db.User, Password: db.Password,
 	}
 	if !strings.Contains(c.Endpoint, "://") {
 		c.Endpoint = "http://" + c.Endpoint
@@ -76,8 +83,11 @@ func (s *settings) connection(db postgres.Address) *connection {
 	scheme, host, _ := strings.Cut(strings.TrimSuffix(c.Endpoint, "/"), "://")
 	c.Host, c.Secure = host, scheme == "https"
 	at := net.JoinHostPort(db.Host, strconv.Itoa(db.Port)) + "/" + url.PathEscape(db.Database)
-	if db.TLS {
-		at += "?sslmode=require"
+	if db.SSLMode != "" {
+		at += "?sslmode=" + db.SSLMode
+		if strings.HasPrefix(db.SSLMode, "verify") && s.CA != "" {
+			at += "&sslrootcert=" + url.QueryEscape(s.CA)
+		}
 	}
 	c.JDBC = "jdbc:postgresql://" + at
 	c.SQLAlchemy = "postgresql+psycopg2://" + url.UserPassword(db.User, db.Password).String() + "@" + at
@@ -126,7 +136,8 @@ func quoteProperty(s string) string { return strings.ReplaceAll(s, `\`, `\\`) }
 // configurations are the templates, by engine.
 var configurations = map[string]string{
 	"trino": `# etc/catalog/{{.Catalog}}.properties. It holds passwords: keep it from others' eyes (chmod 600).
-# Then: SELECT * FROM {{.Catalog}}.{{.Example}}
+{{if .CA}}# Java trusts the authorities of its truststore: add those of {{.CA}} to it (keytool -importcert -cacerts).
+{{end}}# Then: SELECT * FROM {{.Catalog}}.{{.Example}}
 connector.name=iceberg
 iceberg.catalog.type=jdbc
 iceberg.jdbc-catalog.catalog-name={{.Catalog}}
@@ -140,11 +151,12 @@ fs.native-s3.enabled=true
 s3.endpoint={{.Endpoint | property}}
 s3.region={{.Region}}
 s3.path-style-access=true
-s3.aws-access-key={{.AccessKey | property}}
+{{if .AccessKey}}s3.aws-access-key={{.AccessKey | property}}
 s3.aws-secret-key={{.SecretKey | property}}
-`,
+{{end}}`,
 	"spark": `# conf/spark-defaults.conf, for Spark 3.5. It holds passwords: keep it from others' eyes (chmod 600).
-# Then, in spark-sql: SELECT * FROM {{.Catalog}}.{{.Example}}
+{{if .CA}}# Java trusts the authorities of its truststore: add those of {{.CA}} to it (keytool -importcert -cacerts).
+{{end}}# Then, in spark-sql: SELECT * FROM {{.Catalog}}.{{.Example}}
 spark.jars.packages                               org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.0,org.apache.iceberg:iceberg-aws-bundle:1.10.0,org.postgresql:postgresql:42.7.7
 spark.sql.extensions                              org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions
 spark.sql.catalog.{{.Catalog}}                            org.apache.iceberg.spark.SparkCatalog
@@ -157,32 +169,36 @@ spark.sql.catalog.{{.Catalog}}.warehouse                  s3://{{.Bucket}}
 spark.sql.catalog.{{.Catalog}}.io-impl                    org.apache.iceberg.aws.s3.S3FileIO
 spark.sql.catalog.{{.Catalog}}.s3.endpoint                {{.Endpoint | property}}
 spark.sql.catalog.{{.Catalog}}.s3.path-style-access       true
-spark.sql.catalog.{{.Catalog}}.s3.access-key-id           {{.AccessKey | property}}
+{{if .AccessKey}}spark.sql.catalog.{{.Catalog}}.s3.access-key-id           {{.AccessKey | property}}
 spark.sql.catalog.{{.Catalog}}.s3.secret-access-key       {{.SecretKey | property}}
-spark.sql.catalog.{{.Catalog}}.client.region              {{.Region}}
+{{end}}{{if .Session}}spark.sql.catalog.{{.Catalog}}.s3.session-token           {{.Session | property}}
+{{end}}spark.sql.catalog.{{.Catalog}}.client.region              {{.Region}}
 `,
 	"pyiceberg": `# ~/.pyiceberg.yaml. It holds passwords: keep it from others' eyes (chmod 600).
 # pip install "pyiceberg[sql-postgres,pyarrow]", and then in Python:
 #   from pyiceberg.catalog import load_catalog
 #   load_catalog("{{.Catalog}}").load_table("{{.Example}}").scan().to_arrow()
-catalog:
+{{if .CA}}# S3 is trusted by the system's authorities: add those of {{.CA}} to them.
+{{end}}catalog:
   {{.Catalog}}:
     type: sql
     uri: {{.SQLAlchemy | yaml}}
     warehouse: s3://{{.Bucket}}
     s3.endpoint: {{.Endpoint | yaml}}
     s3.region: {{.Region | yaml}}
-    s3.access-key-id: {{.AccessKey | yaml}}
+{{if .AccessKey}}    s3.access-key-id: {{.AccessKey | yaml}}
     s3.secret-access-key: {{.SecretKey | yaml}}
-`,
+{{end}}{{if .Session}}    s3.session-token: {{.Session | yaml}}
+{{end}}`,
 	"duckdb": `-- For DuckDB. It holds passwords: keep it from others' eyes.
 -- DuckDB opens no such catalog, so each view is of its table as it is now; print this anew to see later snapshots.
 -- It must not write to these tables.
 INSTALL httpfs; LOAD httpfs;
 INSTALL avro; LOAD avro;
 INSTALL iceberg; LOAD iceberg;
-CREATE OR REPLACE SECRET {{.Catalog}} (
-    TYPE s3, KEY_ID {{.AccessKey | sql}}, SECRET {{.SecretKey | sql}}, REGION {{.Region | sql}},
+{{if .CA}}SET ca_cert_file = {{.CA | sql}};
+{{end}}CREATE OR REPLACE SECRET {{.Catalog}} (
+    TYPE s3,{{if .AccessKey}} KEY_ID {{.AccessKey | sql}}, SECRET {{.SecretKey | sql}},{{end}}{{if .Session}} SESSION_TOKEN {{.Session | sql}},{{end}} REGION {{.Region | sql}},
     ENDPOINT {{.Host | sql}}, URL_STYLE 'path', USE_SSL {{.Secure}}, SCOPE {{printf "s3://%s" .Bucket | sql}}
 );
 {{range .Schemas}}CREATE SCHEMA IF NOT EXISTS {{. | name}};

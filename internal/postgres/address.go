@@ -16,7 +16,7 @@ type Address struct {
 	Database string
 	User     string
 	Password string
-	TLS      bool // a connection has to be encrypted
+	SSLMode  string // require, verify-ca or verify-full; "" where a connection need not be encrypted
 }
 
 // ParseAddress takes a connection string apart; what it leaves out comes from
@@ -26,9 +26,18 @@ func ParseAddress(dsn string) (Address, error) {
 	if err != nil {
 		return Address{}, smelt.Mark(smelt.ErrDatabase, errDSN)
 	}
+	mode := ""
 	plain := slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil })
+	switch {
+	case c.TLSConfig == nil || plain:
+	case !c.TLSConfig.InsecureSkipVerify:
+		mode = "verify-full"
+	case c.TLSConfig.VerifyPeerCertificate != nil:
+		mode = "verify-ca"
+	default:
+		mode = "require"
+	}
 	return Address{
-		Host: c.Host, Port: int(c.Port), Database: c.Database, User: c.User, Password: c.Password,
-		TLS: c.TLSConfig != nil && !plain,
+		Host: c.Host, Port: int(c.Port), Database: c.Database, User: c.User, Password: c.Password, SSLMode: mode,
 	}, nil
 }

@@ -194,3 +194,15 @@ func TestPasswordRotated(t *testing.T) {
 		t.Errorf("with a string that cannot be read: %v, want to go on as before", err)
 	}
 }
+
+func TestAddressSSLMode(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{
+		"disable": "", "allow": "", "prefer": "", "require": "require", "verify-ca": "verify-ca", "verify-full": "verify-full",
+	} {
+		a, err := postgres.ParseAddress("postgres://me:word@db.test/lake?sslmode=" + mode)
+		if err != nil || a.SSLMode != want {
+			t.Errorf("%s: got %q and error %v, want %q", mode, a.SSLMode, err, want)
+		}
+	}
+}
