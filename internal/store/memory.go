@@ -32,6 +32,14 @@ func NewMemory() *Memory {
 	return &Memory{objects: make(map[string]stored)}
 }
 
+// Clone returns a store that has the same objects, as old as they are here, and
+// from then on goes its own way.
+func (m *Memory) Clone() *Memory {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return &Memory{objects: maps.Clone(m.objects), keys: slices.Clone(m.keys)}
+}
+
 // Get opens an object.
 func (m *Memory) Get(ctx context.Context, key string) (io.ReadCloser, smelt.Object, error) {
 	o, err := m.find(ctx, key)

@@ -51,6 +51,14 @@ func NewMemoryCatalog() *MemoryCatalog {
 	return &MemoryCatalog{locations: map[string]string{}}
 }
 
+// Clone returns a catalog that has the same tables, and from then on goes its own
+// way.
+func (c *MemoryCatalog) Clone() *MemoryCatalog {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &MemoryCatalog{locations: maps.Clone(c.locations)}
+}
+
 // Current implements Catalog.
 func (c *MemoryCatalog) Current(ctx context.Context, name string) (string, error) {
 	if err := ctx.Err(); err != nil {
