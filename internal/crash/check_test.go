@@ -151,12 +151,9 @@ func (c *checker) is(ctx context.Context, want state) error {
 	return nil
 }
 
-// sound checks that the lake adds up, that no object is missing, and that none is too
-// many once the orphans are gone.
-func (c *checker) sound(ctx context.Context) error {
-	if err := c.verify(ctx); err != nil {
-		return err
-	}
+// clean checks that no object is missing, and that none is too many once the orphans
+// are gone.
+func (c *checker) clean(ctx context.Context) error {
 	if err := c.whole(ctx); err != nil {
 		return err
 	}
@@ -202,7 +199,7 @@ func (c *checker) has(ctx context.Context, name string) (map[string]bool, error)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := t.Reached(ctx)
+	keys, err := t.Objects(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func (t Fenced) RemoveOrphans(ctx context.Context, found []smelt.Object) ([]smel
 
 // unreachedOf returns those of some objects that the table does not have.
 func (t *Table) unreachedOf(ctx context.Context, objects []smelt.Object) (out []smelt.Object, err error) {
-	reached, err := t.Reached(ctx)
+	reached, err := t.Objects(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("what %s has: %w", t.name, err)
 	}
@@ -115,10 +115,10 @@ func (t *Table) unreachedOf(ctx context.Context, objects []smelt.Object) (out []
 	return out, nil
 }
 
-// Reached returns the keys of all objects that the table has: data and delete
+// Objects returns the keys of all objects that the table has: data and delete
 // files, manifests and their lists of all snapshots, statistics, the metadata file
 // and those that it lists.
-func (t *Table) Reached(ctx context.Context) (map[string]bool, error) {
+func (t *Table) Objects(ctx context.Context) (map[string]bool, error) {
 	keys := map[string]bool{}
 	add := func(path string) { keys[t.lake.Key(path)] = true }
 	meta := t.ice.Metadata()
