@@ -68,7 +68,7 @@ func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
 	if err := t.awaitClock(ctx); err != nil {
 		return nil, fmt.Errorf("commit to %s: %w", t.name, err)
 	}
-	files := &storeIO{ctx: ctx, lake: t.lake}
+	files := &storeIO{ctx: ctx, lake: t.lake, texts: t.textFields()}
 	tx, err := t.stage(ctx, files, c)
 	if err != nil {
 		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))

@@ -21,8 +21,9 @@ import (
 // methods take no context, hence it holds the call's. It reads and writes
 // metadata only, whole objects in memory.
 type storeIO struct {
-	ctx  context.Context
-	lake *Lake
+	ctx   context.Context
+	lake  *Lake
+	texts map[int][]bool // fields of the table's partitionings that are texts, by their ids; nil: nothing is written
 
 	mu      sync.Mutex
 	written []string // keys, in the order written
@@ -59,6 +60,11 @@ func (s *storeIO) WriteFile(name string, data []byte) error {
 	key, err := s.lake.key(name)
 	if err != nil {
 		return err
+	}
+	if isManifestList(key) {
+		if data, err = withEmptyBounds(data, s.texts); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	s.written = append(s.written, key)

@@ -49,7 +49,7 @@ func (t *Table) RewriteManifests(ctx context.Context) (*Table, error) {
 	if err := t.awaitClock(ctx); err != nil {
 		return nil, fmt.Errorf("write the manifests of %s anew: %w", t.name, err)
 	}
-	files := &storeIO{ctx: ctx, lake: t.lake}
+	files := &storeIO{ctx: ctx, lake: t.lake, texts: t.textFields()}
 	tx, changes, err := t.stageManifests(ctx, files)
 	if err != nil {
 		return nil, t.abandon(ctx, files, fmt.Errorf("write the manifests of %s anew: %w", t.name, err))

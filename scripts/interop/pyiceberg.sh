@@ -15,6 +15,7 @@ try_pyiceberg() {
 	change silver.sql 's/::FLOAT/::DOUBLE/; s/::INTEGER/::BIGINT/g; s/DECIMAL(9, 2)/DECIMAL(20, 2)/; s/} AS nested/, "unit": unit} AS nested/'
 	change pipeline.yml 's/partition: .*/partition: [city, month(event_time)]/'
 	go_on 2026-01-04
+	hostile_line
 	say "the generator and the pipeline have stopped: from here on the counts stand still"
 	(umask 077 && "$root/bin/smelt" connect pyiceberg >"$SMELT_HOME/.pyiceberg.yaml")
 	PYICEBERG_HOME=$SMELT_HOME "$kept/interop/pyiceberg-0.12.0/bin/python" "$root/scripts/interop/reads.py" "$root/scripts/query.sh"

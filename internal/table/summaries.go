@@ -1,0 +1,95 @@
+package table
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/apache/iceberg-go"
+	"github.com/twmb/avro/ocf"
+)
+
+// textFields says by a partitioning's id which of its fields are texts.
+func (t *Table) textFields() map[int][]bool {
+	schema, out := t.ice.Schema(), map[int][]bool{}
+	for _, spec := range t.ice.Metadata().PartitionSpecs() {
+		texts := make([]bool, spec.NumFields())
+		i := 0
+		for _, f := range spec.Fields() {
+			if source, ok := schema.FindFieldByID(f.SourceID()); ok {
+				_, texts[i] = f.Transform.ResultType(source.Type).(iceberg.StringType)
+			}
+			i++
+		}
+		out[spec.ID()] = texts
+	}
+	return out
+}
+
+// isManifestList tells manifest lists by the name that Iceberg gives them.
+func isManifestList(name string) bool { return strings.HasPrefix(path.Base(name), "snap-") }
+
+// withEmptyBounds gives a manifest list in which a partition field of texts that has no
+// smallest value, or no largest, has the empty text there: iceberg-go writes that one as
+// none, by which other engines understand that all values are NULL, and read no file of
+// the manifest when a condition asks for a text. Where they are all NULL indeed it does
+// no harm.
+func withEmptyBounds(list []byte, texts map[int][]bool) ([]byte, error) {
+	r, err := ocf.NewReader(bytes.NewReader(list))
+	if err != nil {
+		return nil, fmt.Errorf("manifest list: %w", err)
+	}
+	defer r.Close()
+	var manifests []map[string]any
+	changed := false
+	for {
+		var m map[string]any
+		err := r.Decode(&m)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("manifest list: %w", err)
+		}
+		id, _ := m["partition_spec_id"].(int32)
+		fields, _ := m["partitions"].([]any)
+		for i, isText := range texts[int(id)] {
+			if !isText || i >= len(fields) {
+				continue
+			}
+			field, _ := fields[i].(map[string]any)
+			for _, bound := range []string{"lower_bound", "upper_bound"} {
+				if field != nil && field[bound] == nil {
+					field[bound], changed = []byte{}, true
+				}
+			}
+		}
+		manifests = append(manifests, m)
+	}
+	if !changed {
+		return list, nil
+	}
+	metadata := map[string][]byte{}
+	for key, value := range r.Metadata() {
+		if !strings.HasPrefix(key, "avro.") {
+			metadata[key] = value
+		}
+	}
+	var out bytes.Buffer
+	w, err := ocf.NewWriter(&out, r.Schema(), ocf.WithSchema(string(r.Metadata()["avro.schema"])), ocf.WithMetadata(metadata), ocf.WithCodec(ocf.DeflateCodec(-1)))
+	if err != nil {
+		return nil, fmt.Errorf("manifest list: %w", err)
+	}
+	for _, m := range manifests {
+		if err := w.Encode(m); err != nil {
+			return nil, fmt.Errorf("manifest list: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("manifest list: %w", err)
+	}
+	return out.Bytes(), nil
+}
