@@ -45,7 +45,7 @@ try_spark() {
 
 	say "tenants, and columns, whose names are hard to tell"
 	hostile_line
-	ask_spark hostile run "CALL lake.system.rewrite_data_files(table => 'silver.hostile', where => 'tenant IS NULL OR length(tenant) < 50', options => map('rewrite-all', 'true'))" hostile
+	ask_spark hostile run "CALL lake.system.rewrite_data_files(table => 'silver.hostile', where => 'tenant IS NULL OR tenant IN (\"\", \"..\", \"a/b=c\", \"50%2F%\")', options => map('rewrite-all', 'true'))" hostile
 	"$root/bin/smelt" verify
 }
 
