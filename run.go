@@ -107,13 +107,14 @@ func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration) {
 	for ctx.Err() == nil {
 		p, err := l.step(work, s)
 		wait := every
+		failed := err != nil && !errors.Is(err, ErrStopped)
 		switch {
-		case err != nil:
+		case failed:
 			wait = trouble.add()
 		case p.More:
 			wait = 0
 		}
-		if err == nil {
+		if !failed {
 			trouble.end(l.Log, s)
 		}
 		sleep(ctx, wait)
@@ -189,7 +190,7 @@ func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		trouble = nil
 	}
-	if trouble != nil {
+	if trouble != nil && !errors.Is(trouble, ErrStopped) { // who stops tells once
 		l.Log.Error("step failed, and will be tried again", "stage", s.Name(), "error", trouble)
 	}
 	l.Observe(s.Name(), p, took, trouble)

@@ -10,10 +10,15 @@ import (
 // NoTimestamp is the Timestamp of a record to which the broker gave none.
 const NoTimestamp int64 = -1
 
+// NoEpoch is the Epoch of a record of which it is not known. An epoch ends when
+// another broker takes a partition over.
+const NoEpoch int32 = -1
+
 // Record is one event as its source delivered it.
 type Record struct {
 	Partition int32
 	Offset    int64    // rises within a partition, with holes
+	Epoch     int32    // of the broker that led the partition when it took the record, or NoEpoch
 	Timestamp int64    // the broker's, in milliseconds since 1970, or NoTimestamp
 	Key       []byte   // nil: the record has no key
 	Headers   []Header // in the order received
@@ -37,15 +42,24 @@ type Description struct {
 	Cluster    string // the broker cluster's own id
 	Topic      string // the topic's own id, which a re-created topic does not share
 	Partitions map[int32]Extent
+
+	// Shared is up to where a partition's log is the one in which a record of an
+	// epoch was, for partitions that were asked about with an epoch; see Resume.
+	Shared map[int32]int64
 }
 
 // Resume tells a source where to begin a partition that it has just been given:
-// at the first offset that the lake does not have, or, when the lake has nothing
-// of the partition and next is -1, where the source itself begins. A source
-// calls it each time it is given a partition, and delivers nothing of the
-// partition before the call has returned. Poll returns its error, and the source
-// asks again at the next one.
-type Resume func(ctx context.Context, partition int32) (next int64, err error)
+// at the first of its offsets whose record the lake does not have. A source calls
+// it each time it is given a partition, or finds that the log no longer holds what
+// comes next, and delivers nothing of the partition before the call has returned.
+// held asks the source what the partition's log holds at that moment, as far as it is
+// the log in which a record of an epoch was: one that has lost its end, and grown
+// since, has others from there on.
+//
+// With ErrStopped the partition is not to be read: the source goes on with the
+// others, and asks again every few seconds. Poll returns any other error, and the
+// source asks again at the next one.
+type Resume func(ctx context.Context, partition int32, held func(ctx context.Context, epoch int32) (Extent, error)) (next int64, err error)
 
 // Source is a partitioned, replayable log of records. Several instances of one
 // source may share its partitions; each partition then belongs to one of them
@@ -152,7 +166,8 @@ type Stage interface {
 	Name() string
 
 	// Step does one bounded piece of work, or finds that there is none. After
-	// an error the stage may be stepped again: it goes by what is durable.
+	// an error the stage may be stepped again: it goes by what is durable. With
+	// ErrStopped it has done what it could.
 	Step(ctx context.Context) (Progress, error)
 }
 
@@ -161,6 +176,10 @@ var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("already exists")
 	ErrLocked   = errors.New("locked by another process")
+
+	// ErrStopped says that a part of the work waits for an operator's decision.
+	// What else there is goes on.
+	ErrStopped = errors.New("stopped until an operator decides")
 )
 
 // Kinds of trouble, each with an exit code of its own. An error has a kind when

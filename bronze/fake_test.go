@@ -3,6 +3,7 @@ package bronze_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,6 +22,7 @@ type topic struct {
 	mu        sync.Mutex
 	id        string
 	start     int64 // the first offset that is still there
+	epoch     int32 // of the records to come
 	records   map[int32][]smelt.Record
 	committed map[int32]int64
 	opened    int
@@ -36,7 +38,7 @@ func (tp *topic) produce(r smelt.Record, hole int64) {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	log := tp.records[r.Partition]
-	r.Offset = hole
+	r.Offset, r.Epoch = hole, tp.epoch
 	if len(log) > 0 {
 		r.Offset += log[len(log)-1].Offset + 1
 	}
@@ -56,14 +58,16 @@ func (tp *topic) open(_ context.Context, resume smelt.Resume) (smelt.Source, err
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	tp.opened++
-	tp.newest = &source{topic: tp, resume: resume, next: make(map[int32]int64)}
+	tp.newest = &source{topic: tp, was: tp.id, resume: resume, next: make(map[int32]int64), epoch: make(map[int32]int32)}
 	return tp.newest, nil
 }
 
 type source struct {
 	*topic
+	was    string // the topic's id
 	resume smelt.Resume
 	next   map[int32]int64
+	epoch  map[int32]int32 // of the last record of each partition
 	failed bool
 }
 
@@ -73,11 +77,26 @@ func (s *source) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 	}
 	s.mu.Lock()
 	ids := slices.Sorted(maps.Keys(s.records))
+	s.failed = s.id != s.was
 	s.mu.Unlock()
+	if s.failed {
+		return nil, fmt.Errorf("the topic was re-created")
+	}
 	var records []smelt.Record
 	for _, id := range ids {
+		epoch, ok := s.epoch[id]
+		if !ok {
+			epoch = smelt.NoEpoch
+		}
+		if log, err := s.held(id)(ctx, epoch); err != nil || s.next[id] < log.Start || s.next[id] > log.End {
+			delete(s.next, id) // the lake is asked again
+			delete(s.epoch, id)
+		}
 		if _, ok := s.next[id]; !ok {
-			next, err := s.resume(ctx, id)
+			next, err := s.resume(ctx, id, s.held(id))
+			if errors.Is(err, smelt.ErrStopped) {
+				continue
+			}
 			if err != nil {
 				s.failed = true
 				return nil, err
@@ -89,7 +108,7 @@ func (s *source) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 			if r.Offset >= s.next[id] && r.Offset >= s.start && max > 0 {
 				records = append(records, r)
 				max -= len(r.Key) + len(r.Value)
-				s.next[id] = r.Offset + 1
+				s.next[id], s.epoch[id] = r.Offset+1, r.Epoch
 			}
 		}
 		s.mu.Unlock()
@@ -98,6 +117,23 @@ func (s *source) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 		<-ctx.Done()
 	}
 	return records, nil
+}
+
+// held says what a partition holds, when it is called.
+func (s *source) held(partition int32) func(context.Context, int32) (smelt.Extent, error) {
+	return func(_ context.Context, epoch int32) (smelt.Extent, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		held := smelt.Extent{Start: s.start, End: s.start}
+		for _, r := range s.records[partition] {
+			if epoch != smelt.NoEpoch && r.Epoch > epoch {
+				held.End = r.Offset
+				break
+			}
+			held.End = r.Offset + 1
+		}
+		return held, nil
+	}
 }
 
 func (s *source) Commit(_ context.Context, next map[int32]int64) error {

@@ -2,9 +2,11 @@ package bronze
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -49,6 +51,9 @@ func (w *Writer) flush(ctx context.Context) (smelt.Progress, error) {
 	}
 	wg.Wait()
 	w.commit(ctx, settled)
+	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, errTurn) }) {
+		errs = append(errs, w.Close()) // the next step opens it anew
+	}
 	// A source that has just given records may have more; an idle one is waited for in Poll.
 	progress.More = len(settled) > 0 && len(errs) == 0
 	return progress, errors.Join(errs...)
@@ -84,7 +89,7 @@ func (w *Writer) seal(p *partition) (*sealed, error) {
 		name: Name{Pipeline: w.cfg.Pipeline, Partition: p.id, Start: p.next, Codec: w.cfg.Codec},
 		meta: p.lines.meta,
 	}
-	s.meta.Start = p.next
+	s.meta.Start, s.meta.Base = p.next, p.base
 	s.meta.Chain = p.chain.plus(s.meta.Counts)
 	w.mu.Lock()
 	w.seals++
@@ -121,47 +126,80 @@ func (w *Writer) compress(l *lines) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// whoIsAt reads the metadata of an object that exists already.
-func (w *Writer) whoIsAt(ctx context.Context, name Name) (Meta, error) {
-	m, err := w.reader.stat(ctx, name)
-	if err != nil {
-		return Meta{}, err
-	}
-	return m, w.sameTopic(name, &m)
-}
-
 // lastOf reads the metadata of the last object of a chain that there is.
 func (w *Writer) lastOf(ctx context.Context, id int32) (Meta, error) {
-	name, m, found, err := w.reader.end(ctx, id)
-	if err == nil && !found {
+	m, err := w.reader.Last(ctx, id)
+	if errors.Is(err, smelt.ErrNotFound) {
 		err = smelt.Mark(smelt.ErrStore, fmt.Errorf("partition %d of %s is empty, although an object was put: %w", id, w.cfg.Pipeline, ErrBreak))
 	}
-	if err != nil {
-		return Meta{}, err
-	}
-	return m, w.sameTopic(name, &m)
+	return m, err
 }
 
 // resume is the smelt.Resume that the source gets: it goes on at the end of the
-// partition's chain, or at the log's start (-1) when there is no chain.
-func (w *Writer) resume(ctx context.Context, id int32) (int64, error) {
+// partition's chain, or at the log's start when there is no chain.
+func (w *Writer) resume(ctx context.Context, id int32, held held) (next int64, err error) {
 	p := w.given(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := wall()
+	at, before := wall(), p.stop
 	p.restart(Meta{}, at, w.stock)
-	name, last, found, err := w.reader.end(ctx, id)
-	if err != nil {
+	p.held = held
+	last, err := w.reader.Last(ctx, id)
+	none := errors.Is(err, smelt.ErrNotFound)
+	if err != nil && !none {
 		return 0, fmt.Errorf("resume partition %d of %s: %w", id, w.cfg.Pipeline, err)
 	}
-	if !found {
-		return -1, nil
+	if none {
+		last.Epoch = smelt.NoEpoch
 	}
-	if err := w.sameTopic(name, &last); err != nil {
+	log, err := held(ctx, last.Epoch)
+	if err != nil {
 		return 0, err
 	}
-	p.restart(last, at, w.stock)
-	return last.End, nil
+	if none {
+		return log.Start, nil
+	}
+	next, err = Continue(w.cfg.Pipeline, id, last, w.topic(), log)
+	if err == nil {
+		p.restart(last, at, w.stock)
+		return next, nil
+	}
+	if errors.As(err, &p.stop); before == nil || before.Wrong() != p.stop.Wrong() {
+		w.cfg.Log.Error("partition stopped", "pipeline", w.cfg.Pipeline, "partition", id, "error", err)
+	}
+	p.stopped = at
+	return 0, err
+}
+
+// topic is the identity of the open source.
+func (w *Writer) topic() smelt.Description {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.identity
+}
+
+// stopAge is how long a stop is told of after the source has asked about it last:
+// while the partition is this writer's it asks every few seconds.
+const stopAge = time.Minute
+
+// stops is why partitions are not read: the first one's reason, and how many there are.
+func (w *Writer) stops() error {
+	var stops []*Stop
+	for _, p := range w.all() {
+		p.mu.Lock()
+		if p.stop != nil && wall().Sub(p.stopped) < stopAge {
+			stops = append(stops, p.stop)
+		}
+		p.mu.Unlock()
+	}
+	if len(stops) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(stops, func(a, b *Stop) int { return cmp.Compare(a.Partition, b.Partition) })
+	if more := len(stops) - 1; more > 0 {
+		return fmt.Errorf("%w (and %d more of its partitions)", first, more)
+	}
+	return first
 }
 
 // given returns the partition, new or known.
@@ -174,23 +212,4 @@ func (w *Writer) given(id int32) *partition {
 		w.partitions[id] = p
 	}
 	return p
-}
-
-// sameTopic refuses to go on after an object whose offsets are those of another
-// topic: a re-created topic begins at 0 again and may well have grown past the
-// offset at which the lake ends.
-func (w *Writer) sameTopic(name Name, m *Meta) error {
-	w.mu.Lock()
-	is := w.identity
-	w.mu.Unlock()
-	what, was, now := "topic", m.Topic, is.Topic
-	if was == "" || now == "" {
-		what, was, now = "cluster", m.Cluster, is.Cluster
-	}
-	if was == now || was == "" || now == "" {
-		return nil
-	}
-	return smelt.Mark(smelt.ErrSource, fmt.Errorf(
-		"%s of pipeline %s is not the one that the lake was filled from: its id is %s, but %s in %s. It was deleted and re-created, or another broker took its place, so offsets no longer mean the same records. Bring the old one back, or start over with an empty lake (scripts/reset.sh)",
-		what, w.cfg.Pipeline, now, was, name.Key()))
 }

@@ -57,6 +57,9 @@ func (m *Merger) append(ctx context.Context, w io.Writer, members []Ref, all *Me
 		if meta.End != ref.next {
 			return broken("%s ends at %d, but the next object starts at %d", ref.Key, meta.End, ref.next)
 		}
+		if meta.Seam != "" {
+			return fmt.Errorf("%s is a seam, which no merged object may have: this is a bug in smelt", ref.Key)
+		}
 		if ref.Partial() {
 			part := meta.without()
 			err = eachLineOf(bytes.NewReader(bodies[i]), ref, meta.Count, func(line []byte) error { return part.write(w, line) })
@@ -144,7 +147,7 @@ func (m *Meta) join(next Meta) {
 	m.Counts = m.Counts.plus(next.Counts)
 	m.Longest = max(m.Longest, next.Longest)
 	m.End, m.Chain = next.End, next.Chain
-	m.Cluster, m.Topic, m.Written = next.Cluster, next.Topic, next.Written
+	m.Cluster, m.Topic, m.Base, m.Epoch, m.Written = next.Cluster, next.Topic, next.Base, next.Epoch, next.Written
 	m.Members++
 }
 

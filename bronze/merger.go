@@ -29,9 +29,9 @@ const (
 	// once that was merged and cleaned.
 	planPages = 64
 
-	// planStats is of how many merged objects of a partition a plan asks when they were
-	// written, of those that it has not asked for before: two years of days. What is
-	// more waits for the next plan.
+	// planStats is of how many objects of a partition a plan asks for the metadata, of
+	// those that it has not asked for before: merged ones, two years of days, and what
+	// may be seams. What is more waits for the next plan.
 	planStats = 1000
 
 	// stats is how many objects are asked for at once.
@@ -69,7 +69,13 @@ type Merger struct {
 	reader *Reader
 
 	mu      sync.Mutex
-	written map[string]time.Time // by key: when the last member of a merged object was written
+	written map[string]writing // by key: of merged objects, and of those that may be seams
+}
+
+// writing is when an object was written, of a merged one its last member.
+type writing struct {
+	at   time.Time
+	seam bool // it is one
 }
 
 // NewMerger returns a merger.
@@ -77,7 +83,7 @@ func NewMerger(cfg MergerConfig) *Merger {
 	cfg.ID = cmp.Or(cfg.ID, rand.Text())
 	cfg.Codec = cmp.Or(cfg.Codec, Zstd)
 	cfg.Grace = max(cmp.Or(cfg.Grace, DefaultGrace), LeastGrace)
-	return &Merger{cfg: cfg, reader: NewReader(cfg.Store, cfg.Pipeline), written: map[string]time.Time{}}
+	return &Merger{cfg: cfg, reader: NewReader(cfg.Store, cfg.Pipeline), written: map[string]writing{}}
 }
 
 // MergePlan is what there is to do on a pipeline's bronze.
@@ -135,7 +141,7 @@ func (m *Merger) Plan(ctx context.Context, below map[int32]int64, now time.Time)
 		plan.Objects += len(listed)
 		for _, ref := range listed {
 			plan.Bytes += ref.Size
-			there[ref.Key] = ref.Merged()
+			there[ref.Key] = ref.Merged() || ref.mayBeSeam()
 		}
 		plan.Leftovers = append(plan.Leftovers, leftovers(listed, now.Add(-m.cfg.Grace))...)
 		chosen := cover(listed, 0)
@@ -147,7 +153,7 @@ func (m *Merger) Plan(ctx context.Context, below map[int32]int64, now time.Time)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.written, func(key string, _ time.Time) bool { return !there[key] })
+	maps.DeleteFunc(m.written, func(key string, _ writing) bool { return !there[key] })
 	return plan, nil
 }
 
@@ -168,19 +174,19 @@ func (m *Merger) list(ctx context.Context, partition int32) (listed []Ref, err e
 	return listed, nil
 }
 
-// times tells when objects were written, by key; of a merged one, when its last
-// member was. Those beyond the bound of a plan, and those that have gone, it leaves out.
-func (m *Merger) times(ctx context.Context, refs []Ref) (map[string]time.Time, error) {
-	out := make(map[string]time.Time, len(refs))
+// times tells when objects were written, by key, and which of them are seams. Those
+// beyond the bound of a plan, and those that have gone, it leaves out.
+func (m *Merger) times(ctx context.Context, refs []Ref) (map[string]writing, error) {
+	out := make(map[string]writing, len(refs))
 	var unknown []Ref
 	m.mu.Lock()
 	for _, ref := range refs {
 		known, ok := m.written[ref.Key]
 		switch {
-		case !ref.Merged():
-			out[ref.Key] = ref.Modified
 		case ok:
 			out[ref.Key] = known
+		case !ref.Merged() && !ref.mayBeSeam():
+			out[ref.Key] = writing{at: ref.Modified}
 		case len(unknown) < planStats:
 			unknown = append(unknown, ref)
 		}
@@ -193,8 +199,12 @@ func (m *Merger) times(ctx context.Context, refs []Ref) (map[string]time.Time, e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, ref := range unknown {
-		if metas[i].End > 0 {
-			out[ref.Key], m.written[ref.Key] = metas[i].Written, metas[i].Written
+		if meta := metas[i]; meta.End > 0 {
+			known := writing{meta.Written, meta.Seam != ""}
+			if !ref.Merged() {
+				known.at = ref.Modified
+			}
+			out[ref.Key], m.written[ref.Key] = known, known
 		}
 	}
 	return out, nil

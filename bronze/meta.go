@@ -37,7 +37,7 @@ type Meta struct {
 
 	Start int64 // the object's position
 	End   int64 // where the chain goes on: after the last record's offset
-	First int64 // the offset of the first record; -1 when there is none, which only retirement brings about
+	First int64 // the offset of the first record; -1 when there is none: of a seam, or after retirement
 	Last  int64 // the offset of the last record; likewise
 
 	Longest int64 // line in bytes, which says what a reader's buffer must hold
@@ -48,6 +48,11 @@ type Meta struct {
 
 	Cluster string // ids of the source, as smelt.Description has them
 	Topic   string
+	Base    int64 // what the lake adds to the source's offsets, from the seam before on
+	Epoch   int32 // of the last record, or smelt.NoEpoch
+
+	Seam    SeamKind  // why the object is there, if it is a seam
+	Why     string    // of a seam: what the operator had to say
 	Writer  string    // the writing process and a number of its own: no two objects share it
 	Written time.Time // when the object was closed; of a merged one, when the last of its members was
 
@@ -72,6 +77,10 @@ const (
 	metaWritten    = "written"
 	metaCodec      = "codec"
 	metaMembers    = "members"
+	metaBase       = "base"
+	metaEpoch      = "epoch"
+	metaSeam       = "seam"
+	metaWhy        = "why"
 
 	// metaChain begins the names of the counts of the whole chain.
 	metaChain = "chain-"
@@ -88,6 +97,7 @@ func (m *Meta) add(r *smelt.Record, kind Kind, lineBytes int) {
 	m.Longest = max(m.Longest, int64(lineBytes))
 	m.Last = r.Offset
 	m.End = r.Offset + 1
+	m.Epoch = r.Epoch
 	switch kind {
 	case KindTombstone:
 		m.Tombstones++
@@ -109,21 +119,22 @@ func (m *Meta) add(r *smelt.Record, kind Kind, lineBytes int) {
 func (m *Meta) without() Meta {
 	none := *m
 	none.Counts = Counts{}
+	none.Seam, none.Why = "", ""
 	none.First, none.Last, none.Longest = -1, -1, 0
 	none.MinTimestamp, none.MaxTimestamp = smelt.NoTimestamp, smelt.NoTimestamp
 	return none
 }
 
 // write writes a line of another object, without its line feed, and counts it. The
-// end stays: what comes after the last line has been read already.
+// end and the epoch stay: what comes after the last line has been read already.
 func (m *Meta) write(w io.Writer, line []byte) error {
 	decoded, err := Decode(line)
 	if err != nil {
 		return err
 	}
-	end := m.End
+	end, epoch := m.End, m.Epoch
 	m.add(&decoded.Record, decoded.Kind, len(line)+len("\n"))
-	m.End = end
+	m.End, m.Epoch = end, epoch
 	if _, err := w.Write(line); err != nil {
 		return err
 	}
@@ -149,6 +160,15 @@ func (m *Meta) user(codec Codec) map[string]string {
 	}
 	if m.Topic != "" {
 		user[metaTopic] = m.Topic
+	}
+	if m.Epoch != smelt.NoEpoch {
+		user[metaEpoch] = strconv.FormatInt(int64(m.Epoch), 10)
+	}
+	if m.Base != 0 {
+		user[metaBase] = strconv.FormatInt(m.Base, 10)
+	}
+	if m.Seam != "" {
+		user[metaSeam], user[metaWhy] = string(m.Seam), strconv.QuoteToASCII(m.Why)
 	}
 	return user
 }
@@ -182,6 +202,9 @@ func metaOf(name Name, o smelt.Object) (Meta, error) {
 	if name.Retired {
 		m.Retired = m.Chain.minus(m.Counts)
 	}
+	if err := m.readSeam(o); err != nil {
+		return Meta{}, err
+	}
 	if !m.fits(name) {
 		return Meta{}, fmt.Errorf("metadata of %s: start %d, first %d, last %d, end %d, count %d do not fit together",
 			o.Key, name.Start, m.First, m.Last, m.End, m.Count)
@@ -195,7 +218,7 @@ func (m *Meta) fits(name Name) bool {
 		return false
 	}
 	if m.Count == 0 {
-		return name.Retired
+		return name.Retired || m.Seam != "" && !name.Merged()
 	}
 	return m.Count > 0 && m.First >= name.Start && m.Last >= m.First && m.End > m.Last
 }

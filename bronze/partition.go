@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -34,10 +35,18 @@ type partition struct {
 	mu     sync.Mutex
 	next   int64     // the end of the chain, as far as is known: the position of the next object
 	known  time.Time // when that was the end, by the wall clock
+	base   int64     // what is added to the source's offsets
+	held   held      // asks the source what the log holds
 	chain  Counts    // of the chain up to there
 	lines  lines     // records from next on that are not in the lake yet
 	sealed *sealed   // an object made of lines, the outcome of whose put is not known
+
+	stop    *Stop     // why it is not read, when the lake was last asked
+	stopped time.Time // when that was, by the wall clock
 }
+
+// held asks a source what the log of a partition holds; see [smelt.Resume].
+type held = func(ctx context.Context, epoch int32) (smelt.Extent, error)
 
 // sealed is an object whose bytes are final. Whatever happens to the put, they
 // stay the only ones that are ever sent under its Meta.Writer.
@@ -53,6 +62,7 @@ func (p *partition) restart(last Meta, at time.Time, stock *chunks) {
 	p.lines.clear(stock)
 	p.sealed = nil
 	p.next, p.chain, p.known = last.End, last.Chain, at
+	p.base, p.stop = last.Base, nil
 }
 
 // wall is the time by the wall clock alone: the other one stands still while a
@@ -63,9 +73,10 @@ func wall() time.Time { return time.Now().Round(0) }
 func (p *partition) add(records []smelt.Record, max int, stock *chunks) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range records {
-		if r := &records[i]; r.Offset >= p.next && r.Offset >= p.lines.meta.End {
-			p.lines.add(r, max, stock)
+	for _, r := range records {
+		r.Offset += p.base
+		if r.Offset >= p.next && r.Offset >= p.lines.meta.End {
+			p.lines.add(&r, max, stock)
 		}
 	}
 }
@@ -80,8 +91,8 @@ func (p *partition) bytes() int {
 // settle puts what is buffered and comes back when the lake has it. Another
 // writer may have put the same records first: those are dropped, and the rest
 // goes after them. It returns what this writer's objects hold, and
-// where the chain ends then. After
-// an error the object is kept, and settled first by the next call.
+// where the chain ends then, by the source's offsets. After
+// an error the object is kept, and settled first by the next call; but for errTurn.
 //
 // A writer that was stopped for long may find the name free although others have
 // written on: what they put was merged and deleted. What it put itself then is
@@ -105,10 +116,14 @@ func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress,
 		if err != nil {
 			return done, p.next, err
 		}
-		if there.Writer == p.sealed.meta.Writer {
+		switch {
+		case there.Writer == p.sealed.meta.Writer:
 			done.Records += there.Count
 			done.Bytes += int64(len(p.sealed.body))
-		} else {
+		case !p.goesOn(ctx, w, there):
+			p.restart(there, began, w.stock)
+			return done, 0, fmt.Errorf("partition %d of %s: %w", p.id, w.cfg.Pipeline, errTurn)
+		default:
 			w.cfg.Log.Info("another writer was first", "object", p.sealed.name.Key(), "writer", there.Writer, "end", there.End)
 		}
 		p.sealed, p.next, p.chain, p.known = nil, there.End, there.Chain, began
@@ -118,7 +133,26 @@ func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress,
 			return done, p.next, err
 		}
 	}
-	return done, p.next, nil
+	return done, p.next - p.base, nil
+}
+
+// errTurn is the error of a writer whose chain others have continued in a way that
+// what it has buffered may not be what comes next: it was forgotten, and the source
+// has to be opened anew.
+var errTurn = errors.New("the chain goes on otherwise than the log that was read, and is read anew")
+
+// goesOn says whether what is buffered goes on after another writer's object: that
+// has the log's offsets as this writer has them, and the log is still the one that it
+// was read from. In doubt it does not.
+func (p *partition) goesOn(ctx context.Context, w *Writer, there Meta) bool {
+	if there.Base != p.base {
+		return false
+	}
+	held, err := p.held(ctx, there.Epoch)
+	if err == nil {
+		_, err = Continue(w.cfg.Pipeline, p.id, there, w.topic(), held)
+	}
+	return err == nil
 }
 
 // put puts the sealed object and returns the metadata of the object that is at
@@ -131,7 +165,7 @@ func (p *partition) put(ctx context.Context, w *Writer) (Meta, error) {
 	for attempt := 1; ; attempt++ {
 		err := w.cfg.Store.Put(ctx, key, bytes.NewReader(s.body), opts)
 		if errors.Is(err, smelt.ErrExists) {
-			return w.whoIsAt(ctx, s.name)
+			return w.reader.stat(ctx, s.name)
 		}
 		if err == nil {
 			return s.meta, nil

@@ -31,8 +31,8 @@ func (m *Merger) PlanRetire(ctx context.Context, below map[int32]int64, before t
 		}
 		n := 0
 		for n < len(chain) && chain[n].next >= 0 && chain[n].next <= below[id] {
-			at, known := written[chain[n].Key]
-			if !known || !at.Before(before) {
+			known, ok := written[chain[n].Key]
+			if !ok || !known.at.Before(before) {
 				break
 			}
 			n++

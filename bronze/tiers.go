@@ -22,14 +22,14 @@ const (
 // runs chooses what to merge of a chain, all of which is given as far as it was
 // listed. First the writers' objects of an hour that is over; then, where a day is
 // over and has none left to do so with, what there is of the day. What silver has
-// not read to the end waits, so that it is not merged by bits. Only the chain's last
-// object is left out by itself.
-func runs(partition int32, chain []Ref, written map[string]time.Time, below int64, now time.Time) (out []Run) {
+// not read to the end waits, so that it is not merged by bits. Seams stay as they are,
+// and what is on two sides of one apart; and the chain's last object is left out.
+func runs(partition int32, chain []Ref, written map[string]writing, below int64, now time.Time) (out []Run) {
 	settled := func(ref Ref) bool { return ref.next <= below }
 	over := func(ref Ref, unit time.Duration) (time.Time, bool) {
-		at, ok := written[ref.Key]
-		start := at.UTC().Truncate(unit)
-		return start, ok && ref.next >= 0 && !ref.Retired && ref.Size <= largeBytes && !start.Add(unit).After(now)
+		known, ok := written[ref.Key]
+		start := known.at.UTC().Truncate(unit)
+		return start, ok && !known.seam && ref.next >= 0 && !ref.Retired && ref.Size <= largeBytes && !start.Add(unit).After(now)
 	}
 	hourly := stretches(chain, settled, func(ref Ref) (time.Time, bool) {
 		hour, ok := over(ref, time.Hour)

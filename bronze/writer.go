@@ -88,7 +88,8 @@ func (w *Writer) Name() string { return "bronze." + w.cfg.Pipeline }
 // since the first record came, and then puts an object for each partition that
 // has records. When none come for the flush interval it returns no progress.
 // When ctx ends it still puts what it has polled. After an error what was polled
-// is still there, and the next step begins with it.
+// is still there, and the next step begins with it. A partition whose log does not
+// continue its chain is not read, and Step says so with a [Stop]; the others are.
 func (w *Writer) Step(ctx context.Context) (smelt.Progress, error) {
 	if w.buffered() > 0 { // the step before could not put it
 		return w.flush(ctx)
@@ -104,7 +105,10 @@ func (w *Writer) Step(ctx context.Context) (smelt.Progress, error) {
 		pollErr = errors.Join(pollErr, w.Close()) // the next step opens it anew
 	}
 	progress, err := w.flush(ctx)
-	return progress, errors.Join(pollErr, err)
+	if err = errors.Join(pollErr, err); err == nil {
+		err = w.stops()
+	}
+	return progress, err
 }
 
 // Close closes the source. It puts nothing: the end of Step's context does.

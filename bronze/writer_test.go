@@ -267,7 +267,7 @@ func TestLatePut(t *testing.T) {
 		}
 		tp.fill(1, 5)
 		clear(tp.newest.next) // the source asks again where to resume
-		if next, err := tp.newest.resume(t.Context(), 0); err != nil || next != -1 {
+		if next, err := tp.newest.resume(t.Context(), 0, tp.newest.held(0)); err != nil || next != 0 {
 			t.Fatalf("resume: %d, %v", next, err)
 		}
 		if progress := step(t, w); progress.Records != 5 {
@@ -311,7 +311,7 @@ func TestWriterRefusesAnotherTopic(t *testing.T) {
 		again.id = "topic-2"
 		again.fill(1, 30)
 		_, err := newWriter(t, "b", lake, again).Step(t.Context())
-		if !errors.Is(err, smelt.ErrSource) || !strings.Contains(err.Error(), "topic-2") || !strings.Contains(err.Error(), "topic-1") {
+		if !errors.Is(err, smelt.ErrStopped) || !errors.Is(err, smelt.ErrSource) || !strings.Contains(err.Error(), "topic-2") || !strings.Contains(err.Error(), "topic-1") {
 			t.Errorf("got %v", err)
 		}
 		checkLake(t, lake, tp)

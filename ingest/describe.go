@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -66,5 +67,14 @@ func (k *Kafka) Describe(ctx context.Context) (smelt.Description, error) {
 	if err != nil {
 		return smelt.Description{}, err
 	}
-	return smelt.Description{Cluster: meta.Cluster, Topic: topic.ID.String(), Partitions: extents}, nil
+	d := smelt.Description{Cluster: meta.Cluster, Partitions: extents}
+	if topic.ID != (kadm.TopicID{}) { // brokers before 2.8 give topics no id
+		d.Topic = topic.ID.String()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.topicID == (kadm.TopicID{}) {
+		k.topicID = topic.ID
+	}
+	return d, nil
 }

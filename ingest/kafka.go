@@ -77,9 +77,12 @@ type Kafka struct {
 	mu        sync.Mutex
 	asked     *ask               // partitions that wait for their positions
 	interrupt context.CancelFunc // ends the wait of the Poll under way
+	stopped   map[int32]bool     // the partitions that are not read; see smelt.Resume
+	topicID   kadm.TopicID       // as first described
 
 	// Of the goroutine that polls.
 	next    map[int32]int64      // by partition, the least offset that may follow
+	askNext time.Time            // when the lake is asked again about those that are not read
 	fetched []kgo.FetchPartition // taken from the client
 	taken   int                  // how many of fetched were returned
 	trouble error                // came with records; the next Poll returns it
@@ -92,7 +95,7 @@ type Kafka struct {
 // fails with smelt.ErrSource when no broker answers in time, when the broker
 // refuses the log-in and when there is no such topic.
 func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
-	k := &Kafka{cfg: cfg, next: make(map[int32]int64)}
+	k := &Kafka{cfg: cfg, next: make(map[int32]int64), stopped: make(map[int32]bool)}
 	if k.cfg.Log == nil {
 		k.cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -106,6 +109,8 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		kgo.MetadataMaxAge(metadataAge),
 		kgo.DisableAutoCommit(),
 		kgo.AdjustFetchOffsetsFn(k.adjust),
+		kgo.OnPartitionsRevoked(k.gone),
+		kgo.OnPartitionsLost(k.gone),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -129,9 +134,8 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 
 // Poll returns records that follow those it returned before. When ctx has ended
 // already it returns those that are here, without waiting for more. It fails
-// with smelt.ErrSource, and goes on failing when records were lost or the topic
-// is another one now; it fails with what Resume failed with, and calls Resume
-// again the next time.
+// with smelt.ErrSource, and goes on failing when the topic is another one now; it
+// fails with what Resume failed with, and calls Resume again the next time.
 func (k *Kafka) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 	for {
 		if records := k.take(max); len(records) > 0 {
@@ -165,6 +169,13 @@ func (k *Kafka) wait(ctx context.Context) error {
 	if a := k.answer(cancel); a != nil {
 		return k.place(ctx, a)
 	}
+	if err := k.askAgain(ctx); err != nil {
+		return err
+	}
+	if len(k.notRead()) > 0 {
+		ctx, cancel = context.WithDeadline(ctx, k.askNext)
+		defer cancel()
+	}
 	k.fetch(ctx)
 	return nil
 }
@@ -174,6 +185,7 @@ func (k *Kafka) wait(ctx context.Context) error {
 func (k *Kafka) fetch(ctx context.Context) bool {
 	k.fetched, k.taken = k.fetched[:0], 0
 	polled := k.client.PollRecords(ctx, pollRecords)
+	polled.EachTopic(k.sameTopic)
 	polled.EachPartition(func(p kgo.FetchTopicPartition) {
 		if k.failed != nil || isDone(p.Err) {
 			return
@@ -186,8 +198,7 @@ func (k *Kafka) fetch(ctx context.Context) bool {
 		}
 		if first := p.Records[0].Offset; first < k.next[p.Partition] {
 			k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
-				"topic %s partition %d went back from offset %d to %d: %s",
-				k.cfg.Topic, p.Partition, k.next[p.Partition], first, lostAdvice))
+				"topic %s partition %d went back from offset %d to %d while it was read", k.cfg.Topic, p.Partition, k.next[p.Partition], first))
 			return
 		}
 		k.next[p.Partition] = p.Records[len(p.Records)-1].Offset + 1
@@ -198,6 +209,17 @@ func (k *Kafka) fetch(ctx context.Context) bool {
 		k.fetched = k.fetched[:0]
 	}
 	return len(k.fetched) > 0 || k.trouble != nil || k.failed != nil
+}
+
+// sameTopic ends the source when records are of another topic than the one that
+// Describe has told of first: it was re-created before the client looked it up.
+func (k *Kafka) sameTopic(t kgo.FetchTopic) {
+	k.mu.Lock()
+	was, is := k.topicID, kadm.TopicID(t.TopicID)
+	k.mu.Unlock()
+	if none := (kadm.TopicID{}); was != none && is != none && was != is {
+		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s was re-created: its id is %s by now, not %s", k.cfg.Topic, is, was))
+	}
 }
 
 // isDone reports whether a poll ended because its context did.
@@ -231,6 +253,7 @@ func (k *Kafka) convert(r *kgo.Record) smelt.Record {
 	return smelt.Record{
 		Partition: r.Partition,
 		Offset:    r.Offset,
+		Epoch:     r.LeaderEpoch,
 		Timestamp: timestamp(r),
 		Key:       r.Key,
 		Headers:   k.convertHeaders(r.Headers),

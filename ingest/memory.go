@@ -1,7 +1,7 @@
 package ingest
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"sync"
 
@@ -12,12 +12,14 @@ import (
 // are appended, and partitions change hands, when the test says so.
 type Log struct {
 	mu         sync.Mutex
+	id         string // of the topic, which Recreate changes
 	partitions []logPartition
 	changed    chan struct{} // closed, and replaced, at each change
 }
 
 type logPartition struct {
 	start, end int64
+	epoch      int32
 	records    []smelt.Record
 	committed  int64
 	owner      *LogSource
@@ -26,7 +28,7 @@ type logPartition struct {
 
 // NewLog makes an empty topic.
 func NewLog(partitions int) *Log {
-	return &Log{partitions: make([]logPartition, partitions), changed: make(chan struct{})}
+	return &Log{id: "log", partitions: make([]logPartition, partitions), changed: make(chan struct{})}
 }
 
 // Append adds each record at the end of its partition and sets its offset. The
@@ -35,7 +37,7 @@ func (l *Log) Append(records ...smelt.Record) {
 	l.change(func() {
 		for _, r := range records {
 			p := &l.partitions[r.Partition]
-			r.Offset = p.end
+			r.Offset, r.Epoch = p.end, p.epoch
 			p.end++
 			p.records = append(p.records, r)
 		}
@@ -54,6 +56,29 @@ func (l *Log) Truncate(partition int32, start int64) {
 		p := &l.partitions[partition]
 		p.start = min(max(p.start, start), p.end)
 		p.records = slices.Clone(p.records[p.from(p.start):])
+	})
+}
+
+// GoBack loses the records of a partition from end on, as a broker does that is
+// brought back from a backup, and begins a new epoch.
+func (l *Log) GoBack(partition int32, end int64) {
+	l.change(func() {
+		p := &l.partitions[partition]
+		p.end = max(end, p.start)
+		p.epoch++
+		p.records = slices.Clone(p.records[:p.from(p.end)])
+	})
+}
+
+// Recreate deletes the topic, and makes an empty one of its name. Whoever reads it
+// finds out when it asks for records, or for the identity.
+func (l *Log) Recreate() {
+	l.change(func() {
+		l.id += "+"
+		for i := range l.partitions {
+			p := &l.partitions[i]
+			*p = logPartition{handovers: p.handovers, committed: p.committed}
+		}
 	})
 }
 
@@ -76,6 +101,7 @@ func (l *Log) Committed(partition int32) int64 {
 func (l *Log) Open(resume smelt.Resume) *LogSource {
 	s := &LogSource{log: l, resume: resume, places: make([]place, len(l.partitions))}
 	l.change(func() {
+		s.id = l.id
 		for i := range l.partitions {
 			if p := &l.partitions[i]; p.owner == nil {
 				p.assign(s)
@@ -93,6 +119,21 @@ func (l *Log) change(f func()) {
 	l.changed = make(chan struct{})
 }
 
+func (p *logPartition) extent() smelt.Extent { return smelt.Extent{Start: p.start, End: p.end} }
+
+// held is what the partition holds, as far as it is the log of an epoch's records.
+func (p *logPartition) held(epoch int32) smelt.Extent {
+	held := p.extent()
+	if epoch == smelt.NoEpoch {
+		return held
+	}
+	later, _ := slices.BinarySearchFunc(p.records, epoch+1, func(r smelt.Record, epoch int32) int { return cmp.Compare(r.Epoch, epoch) })
+	if later < len(p.records) {
+		held.End = p.records[later].Offset
+	}
+	return held
+}
+
 func (p *logPartition) assign(to *LogSource) {
 	p.owner = to
 	p.handovers++
@@ -104,17 +145,4 @@ func (p *logPartition) from(offset int64) int {
 		return int(r.Offset - offset)
 	})
 	return i
-}
-
-// begin checks where the lake goes on against what the partition holds.
-func (p *logPartition) begin(partition int32, next int64) (int64, error) {
-	if next < 0 {
-		return p.start, nil
-	}
-	if next < p.start || next > p.end {
-		return 0, smelt.Mark(smelt.ErrSource, fmt.Errorf(
-			"partition %d: the lake goes on at offset %d, but the log holds %d to %d: %s",
-			partition, next, p.start, p.end, lostAdvice))
-	}
-	return next, nil
 }

@@ -13,6 +13,7 @@ import (
 // the calls alone, so that a test can be run again.
 type LogSource struct {
 	log    *Log
+	id     string // of the topic, when it was opened
 	resume smelt.Resume
 	places []place // by partition
 	turn   int     // the partition that is read first
@@ -24,6 +25,7 @@ type LogSource struct {
 type place struct {
 	handover int // the assignment that it belongs to
 	next     int64
+	epoch    int32 // of the last record read, or smelt.NoEpoch
 }
 
 // Poll returns records that follow those it returned before. When ctx has ended
@@ -63,26 +65,25 @@ func (s *LogSource) settle(ctx context.Context) error {
 		if !ours || handover == s.places[partition].handover {
 			continue
 		}
-		next, err := s.resume(context.WithoutCancel(ctx), int32(partition))
+		next, err := s.resume(context.WithoutCancel(ctx), int32(partition), s.held(partition))
+		if errors.Is(err, smelt.ErrStopped) {
+			continue // it is asked about again at the next Poll
+		}
 		if err != nil {
 			return fmt.Errorf("resume partition %d: %w", partition, err)
 		}
-		if err := s.begin(partition, handover, next); err != nil {
-			return err
-		}
+		s.places[partition] = place{handover, next, smelt.NoEpoch}
 	}
 	return nil
 }
 
-func (s *LogSource) begin(partition, handover int, next int64) error {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	next, err := s.log.partitions[partition].begin(int32(partition), next)
-	if err != nil {
-		return err
+// held says what a partition holds, when it is called.
+func (s *LogSource) held(partition int) func(context.Context, int32) (smelt.Extent, error) {
+	return func(_ context.Context, epoch int32) (smelt.Extent, error) {
+		s.log.mu.Lock()
+		defer s.log.mu.Unlock()
+		return s.log.partitions[partition].held(epoch), nil
 	}
-	s.places[partition] = place{handover, next}
-	return nil
 }
 
 func (s *LogSource) owns(partition int) (handover int, ours bool) {
@@ -101,16 +102,20 @@ func (s *LogSource) read(max int) (records []smelt.Record, changed <-chan struct
 	if s.closed {
 		return nil, nil, smelt.Mark(smelt.ErrSource, errors.New("the source is closed"))
 	}
-	size := 0
+	if s.id != s.log.id {
+		return nil, nil, smelt.Mark(smelt.ErrSource, errors.New("the topic was re-created"))
+	}
+	size, again := 0, false
 	for i := range s.places {
 		partition := (s.turn + i) % len(s.places)
 		p, at := &s.log.partitions[partition], &s.places[partition]
 		if p.owner != s || p.handovers != at.handover {
 			continue
 		}
-		if at.next < p.start {
-			_, err := p.begin(int32(partition), at.next)
-			return nil, nil, err
+		if held := p.held(at.epoch); at.next < held.Start || at.next > held.End {
+			at.handover = -1 // as if it was given to the instance anew
+			again = true
+			continue
 		}
 		for _, r := range p.records[p.from(at.next):] {
 			if size > 0 && size+len(r.Value) > max {
@@ -118,13 +123,23 @@ func (s *LogSource) read(max int) (records []smelt.Record, changed <-chan struct
 			}
 			size += len(r.Key) + len(r.Value) + recordOverhead
 			records = append(records, r)
-			at.next = r.Offset + 1
+			at.next, at.epoch = r.Offset+1, r.Epoch
 		}
 	}
 	s.turn++
 	s.borrow(records)
+	if again {
+		return records, closed, nil
+	}
 	return records, s.log.changed, nil
 }
+
+// closed is a channel that was closed: there is a reason to look again at once.
+var closed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // borrow moves the records' bytes into the arena.
 func (s *LogSource) borrow(records []smelt.Record) {
@@ -170,9 +185,9 @@ func (s *LogSource) Commit(_ context.Context, next map[int32]int64) error {
 func (s *LogSource) Describe(context.Context) (smelt.Description, error) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	d := smelt.Description{Cluster: "memory", Topic: "log", Partitions: make(map[int32]smelt.Extent)}
-	for i, p := range s.log.partitions {
-		d.Partitions[int32(i)] = smelt.Extent{Start: p.start, End: p.end}
+	d := smelt.Description{Cluster: "memory", Topic: s.log.id, Partitions: make(map[int32]smelt.Extent)}
+	for i := range s.log.partitions {
+		d.Partitions[int32(i)] = s.log.partitions[i].extent()
 	}
 	return d, nil
 }

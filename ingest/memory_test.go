@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"smelt"
@@ -39,8 +40,15 @@ func ended() context.Context {
 	return ctx
 }
 
+// at goes on at an offset, or with -1 where the log begins.
 func at(next int64) smelt.Resume {
-	return func(context.Context, int32) (int64, error) { return next, nil }
+	return func(ctx context.Context, _ int32, held func(context.Context, int32) (smelt.Extent, error)) (int64, error) {
+		log, err := held(ctx, smelt.NoEpoch)
+		if next < 0 {
+			return log.Start, err
+		}
+		return next, err
+	}
 }
 
 func TestLogWithoutWaiting(t *testing.T) {
@@ -75,44 +83,47 @@ func TestLogWithoutWaiting(t *testing.T) {
 	}
 }
 
-func TestLogOutOfRange(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name string
-		next int64
-		ok   bool
-	}{
-		{"nothing yet", -1, true},
-		{"at the start", 5, true},
-		{"at the end", 10, true},
-		{"deleted", 4, false},
-		{"beyond the end", 11, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			log := ingest.NewLog(1)
-			for range 10 {
-				log.Append(smelt.Record{Value: []byte("x")})
-			}
-			log.Truncate(0, 5)
-			_, err := log.Open(at(c.next)).Poll(ended(), 1<<20)
-			if got := err == nil; got != c.ok || err != nil && !errors.Is(err, smelt.ErrSource) {
-				t.Errorf("poll: got error %v, want success %v", err, c.ok)
-			}
-		})
-	}
-}
-
-func TestLogDeletedWhileRead(t *testing.T) {
+// TestLogMisfits has the log lose what comes next, at either end: the lake is asked
+// again, and tells where to go on.
+func TestLogMisfits(t *testing.T) {
 	t.Parallel()
 	log := ingest.NewLog(1)
 	log.Append(smelt.Record{Value: make([]byte, 100)}, smelt.Record{Value: make([]byte, 100)}, smelt.Record{})
-	source := log.Open(at(0))
-	if records, err := source.Poll(ended(), 100); err != nil || len(records) != 1 {
-		t.Fatalf("poll: got %d records and error %v", len(records), err)
+	var next int64
+	var asked []smelt.Extent
+	source := log.Open(func(ctx context.Context, _ int32, held func(context.Context, int32) (smelt.Extent, error)) (int64, error) {
+		extent, err := held(ctx, smelt.NoEpoch)
+		asked = append(asked, extent)
+		return next, err
+	})
+	poll := func(want int64) {
+		t.Helper()
+		if records, err := source.Poll(ended(), 100); err != nil || len(records) != 1 || records[0].Offset != want {
+			t.Fatalf("poll: got %v and error %v, want offset %d", records, err, want)
+		}
 	}
+	none := func() {
+		t.Helper()
+		if records, err := source.Poll(ended(), 100); err != nil || len(records) > 0 {
+			t.Fatalf("poll: got %v and error %v, want nothing", records, err)
+		}
+	}
+	poll(0)
 	log.Truncate(0, 2)
+	next = 2
+	none()
+	poll(2)
+	log.GoBack(0, 2)
+	next = 2
+	none()
+	none()
+	log.Append(smelt.Record{})
+	poll(2)
+	if want := []smelt.Extent{{Start: 0, End: 3}, {Start: 2, End: 3}, {Start: 2, End: 2}}; !slices.Equal(asked, want) {
+		t.Errorf("asked with %v, want %v", asked, want)
+	}
+	log.Recreate()
 	if _, err := source.Poll(ended(), 100); !errors.Is(err, smelt.ErrSource) {
-		t.Errorf("poll: got error %v, want %v", err, smelt.ErrSource)
+		t.Errorf("poll of a topic that was re-created: %v", err)
 	}
 }

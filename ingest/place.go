@@ -15,17 +15,12 @@ import (
 	"smelt"
 )
 
-// lostAdvice says what may have happened when a partition does not hold what
-// the lake has yet to read, or no longer holds what the lake has read.
-const lostAdvice = "either records were deleted before smelt had read them (retention), " +
-	"or the topic was re-created, or the cluster lost data: nothing is skipped until you have decided"
-
 // ask is a question of the group's goroutine: where do these partitions begin?
 // Poll answers it, so that Resume runs on the goroutine that polls.
 type ask struct {
 	ctx        context.Context // ends when the partitions are taken away again
 	partitions []int32
-	placed     map[int32]kgo.Offset // those whose beginning is known by now
+	placed     map[int32]kgo.Offset // those whose beginning is known by now, or that are not read
 	reply      chan map[int32]kgo.Offset
 }
 
@@ -111,49 +106,142 @@ func (k *Kafka) positions(ctx context.Context, a *ask) error {
 			return nil
 		}
 		first = false
-		next, err := k.position(ctx, a, p)
-		if err != nil {
+		next, err := k.position(ctx, a.ctx, p)
+		switch {
+		case errors.Is(err, smelt.ErrStopped):
+			k.stop(p)
+			a.placed[p] = kgo.NewOffset().At(0).WithEpoch(-1) // the client wants one, for later
+		case err != nil:
 			return err
+		default:
+			k.begin(p, next)
+			a.placed[p] = kgo.NewOffset().At(next).WithEpoch(-1)
 		}
-		k.next[p] = next
-		a.placed[p] = kgo.NewOffset().At(next).WithEpoch(-1)
-		k.cfg.Log.Info("partition assigned", "topic", k.cfg.Topic, "partition", p, "offset", next)
 	}
 	return nil
 }
 
-// position asks the lake where a partition begins, and checks it against what
-// its log holds.
-func (k *Kafka) position(ctx context.Context, a *ask, partition int32) (int64, error) {
+// askEvery is how soon a partition that is not to be read is asked about again.
+const askEvery = 3 * time.Second
+
+// askAgain asks about the partitions that are not read, when it is time to, and
+// begins those that may be read by now.
+func (k *Kafka) askAgain(ctx context.Context) error {
+	stopped := k.notRead()
+	if len(stopped) == 0 || time.Now().Before(k.askNext) {
+		return nil
+	}
+	k.askNext = time.Now().Add(askEvery)
+	for _, p := range stopped {
+		next, err := k.position(ctx, context.WithoutCancel(ctx), p)
+		if errors.Is(err, smelt.ErrStopped) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {p: {Epoch: -1, Offset: next}}})
+		k.begin(p, next)
+	}
+	return nil
+}
+
+// notRead are the partitions that are this instance's and not read.
+func (k *Kafka) notRead() []int32 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.stopped))
+}
+
+// stop keeps the client from reading a partition, until begin.
+func (k *Kafka) stop(partition int32) {
+	k.mu.Lock()
+	k.stopped[partition] = true
+	k.mu.Unlock()
+	k.client.PauseFetchPartitions(map[string][]int32{k.cfg.Topic: {partition}})
+}
+
+// begin has a partition read from an offset, which the client is given.
+func (k *Kafka) begin(partition int32, next int64) {
+	k.next[partition] = next
+	k.cfg.Log.Info("partition assigned", "topic", k.cfg.Topic, "partition", partition, "offset", next)
+	k.forget(partition)
+}
+
+// gone is called by the client when partitions are no longer this instance's.
+func (k *Kafka) gone(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	k.forget(partitions[k.cfg.Topic]...)
+}
+
+// forget that partitions are not read.
+func (k *Kafka) forget(partitions ...int32) {
+	k.mu.Lock()
+	for _, p := range partitions {
+		delete(k.stopped, p)
+	}
+	k.mu.Unlock()
+	k.client.ResumeFetchPartitions(map[string][]int32{k.cfg.Topic: partitions})
+}
+
+// position asks the lake where a partition begins. It goes on when ctx has ended,
+// until ours has, with which the partition ceases to be this instance's.
+func (k *Kafka) position(ctx, ours context.Context, partition int32) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
 	defer cancel()
-	defer context.AfterFunc(a.ctx, cancel)()
+	defer context.AfterFunc(ours, cancel)()
 
-	next, err := k.cfg.Resume(ctx, partition)
+	next, err := k.cfg.Resume(ctx, partition, func(ctx context.Context, epoch int32) (smelt.Extent, error) {
+		return k.held(ctx, partition, epoch)
+	})
 	if err != nil {
 		return 0, fmt.Errorf("resume topic %s partition %d: %w", k.cfg.Topic, partition, err)
-	}
-	extents, err := k.extents(ctx, k.admin.ListEndOffsets)
-	if err != nil {
-		return 0, err
-	}
-	extent, ok := extents[partition]
-	if !ok {
-		return 0, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, partition))
-	}
-	if next < 0 {
-		next = extent.Start // the lake has nothing of it: its chain begins here
-	}
-	if next < extent.Start || next > extent.End {
-		return 0, k.outOfRange(partition, next, extent)
 	}
 	return next, nil
 }
 
-func (k *Kafka) outOfRange(partition int32, next int64, extent smelt.Extent) error {
-	return smelt.Mark(smelt.ErrSource, fmt.Errorf(
-		"topic %s partition %d: the lake goes on at offset %d, but the log holds %d to %d: %s",
-		k.cfg.Topic, partition, next, extent.Start, extent.End, lostAdvice))
+// held is what a partition's log holds, as far as it is the one of an epoch's records.
+func (k *Kafka) held(ctx context.Context, partition, epoch int32) (smelt.Extent, error) {
+	extents, err := k.extents(ctx, k.admin.ListEndOffsets)
+	if err != nil {
+		return smelt.Extent{}, err
+	}
+	extent, ok := extents[partition]
+	if !ok {
+		return smelt.Extent{}, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, partition))
+	}
+	shared, err := k.shared(ctx, map[int32]int32{partition: epoch})
+	if err != nil {
+		return smelt.Extent{}, err
+	}
+	if end, ok := shared[partition]; ok {
+		extent.End = max(extent.Start, min(extent.End, end))
+	}
+	return extent, nil
+}
+
+// shared asks, for the epochs of some partitions' records, up to where the logs are
+// still those in which the records were. A partition without an epoch is left out. A
+// log that knows the epoch no more has gone back to before it, nobody can tell how far.
+func (k *Kafka) shared(ctx context.Context, epochs map[int32]int32) (map[int32]int64, error) {
+	request := kadm.OffsetForLeaderEpochRequest{}
+	for p, epoch := range epochs {
+		if epoch != smelt.NoEpoch {
+			request.Add(k.cfg.Topic, p, epoch)
+		}
+	}
+	shared := map[int32]int64{}
+	if len(request) == 0 {
+		return shared, nil
+	}
+	replies, err := k.admin.OffsetForLeaderEpoch(ctx, request)
+	for p, reply := range replies[k.cfg.Topic] {
+		err = errors.Join(err, reply.Err)
+		shared[p] = max(0, reply.EndOffset)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the ends of epochs: %w", k.cfg.Cluster.explain(k.cfg.Topic, err))
+	}
+	return shared, nil
 }
 
 // extents asks for every partition's start, and its end as listEnd has it.
@@ -181,20 +269,17 @@ func (k *Kafka) extents(ctx context.Context, listEnd func(context.Context, ...st
 	return extents, nil
 }
 
-// fault notes an error that a partition was fetched with: as the end of the
-// source when the client would go on elsewhere, or never again.
+// fault notes an error that a partition was fetched with. Where the log no longer
+// holds what comes next the lake is asked again; it ends the source when the client
+// would go on elsewhere, or never again.
 func (k *Kafka) fault(partition int32, err error) {
 	var lost *kgo.ErrDataLoss
 	var tooLarge *kgo.ErrDecompressTooLarge
 	switch {
-	case errors.Is(err, kerr.OffsetOutOfRange):
-		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
-			"topic %s partition %d no longer holds offset %d: %s: %w",
-			k.cfg.Topic, partition, k.next[partition], lostAdvice, err))
-	case errors.As(err, &lost):
-		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
-			"topic %s partition %d lost records below offset %d: %s: %w",
-			k.cfg.Topic, partition, k.next[partition], lostAdvice, err))
+	case errors.Is(err, kerr.OffsetOutOfRange), errors.As(err, &lost):
+		k.cfg.Log.Warn("the log no longer holds what comes next", "topic", k.cfg.Topic, "partition", partition, "offset", k.next[partition], "error", err)
+		k.stop(partition)
+		k.askNext = time.Time{}
 	case errors.Is(err, kerr.UnknownTopicID):
 		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
 			"topic %s was deleted or re-created while it was read: %w", k.cfg.Topic, err))

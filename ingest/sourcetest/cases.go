@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"smelt"
@@ -64,12 +65,12 @@ func testResumeFails(t *testing.T, open func(testing.TB, int) Topic) {
 	topic.Append(t, records...)
 	lake, down := newLake(), errors.New("the lake is out of reach")
 	fails := 2
-	source := openSource(t, topic, func(ctx context.Context, partition int32) (int64, error) {
+	source := openSource(t, topic, func(ctx context.Context, partition int32, log held) (int64, error) {
 		if fails > 0 {
 			fails--
 			return 0, down
 		}
-		return lake.resume(ctx, partition)
+		return lake.resume(ctx, partition, log)
 	})
 	for range 2 {
 		if records, err := source.Poll(deadline(t), pollBytes); !errors.Is(err, down) || len(records) > 0 {
@@ -78,6 +79,33 @@ func testResumeFails(t *testing.T, open func(testing.TB, int) Topic) {
 	}
 	lake.fill(t, source, len(records))
 	lake.check(t, records)
+}
+
+// testStopped has one partition that is not to be read: the others are, and it is
+// when the lake says so.
+func testStopped(t *testing.T, open func(testing.TB, int) Topic) {
+	topic := open(t, 2)
+	records := numbered(0, 20, 2)
+	topic.Append(t, records...)
+	lake := newLake()
+	var stopped atomic.Bool
+	stopped.Store(true)
+	source := openSource(t, topic, func(ctx context.Context, partition int32, log held) (int64, error) {
+		if partition == 1 && stopped.Load() {
+			return 0, fmt.Errorf("partition 1: %w", smelt.ErrStopped)
+		}
+		return lake.resume(ctx, partition, log)
+	})
+	lake.fill(t, source, 10)
+	more := numbered(20, 10, 1)
+	topic.Append(t, more...)
+	lake.fill(t, source, 20)
+	if got := len(lake.values(1)); got > 0 {
+		t.Fatalf("%d records came of a partition that is not to be read", got)
+	}
+	stopped.Store(false)
+	lake.fill(t, source, 30)
+	lake.check(t, append(records, more...))
 }
 
 // testRoundTrip checks that a record arrives as it was sent.

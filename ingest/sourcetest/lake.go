@@ -31,15 +31,22 @@ func newLake() *lake {
 	}
 }
 
-func (l *lake) resume(_ context.Context, partition int32) (int64, error) {
+// held asks a source what a partition's log holds.
+type held = func(context.Context, int32) (smelt.Extent, error)
+
+func (l *lake) resume(ctx context.Context, partition int32, log held) (int64, error) {
+	extent, err := log(ctx, smelt.NoEpoch)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.resumed[partition]++
 	next, ok := l.next[partition]
 	if !ok {
-		return -1, nil
+		next = extent.Start
 	}
-	return next, nil
+	if err == nil && (next < extent.Start || next > extent.End) {
+		return 0, smelt.ErrStopped
+	}
+	return next, err
 }
 
 // add takes records in. A record that does not come after what is here is an

@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t testing.TB, partitions int) Topic) {
 		{"order", testOrder},
 		{"resume", testResume},
 		{"resume fails", testResumeFails},
+		{"stopped", testStopped},
 		{"share", testShare},
 		{"round trip", testRoundTrip},
 		{"end of context", testEndOfContext},

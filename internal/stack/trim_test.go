@@ -101,11 +101,12 @@ func openAt(ctx context.Context, t *testing.T, c *child, position int64) *ingest
 	t.Helper()
 	source, err := ingest.OpenKafka(ctx, ingest.KafkaConfig{
 		Cluster: ingest.Cluster{Brokers: []string{c.settings["SMELT_KAFKA_BROKERS"]}}, Topic: topic, Group: group,
-		Resume: func(_ context.Context, partition int32) (int64, error) {
+		Resume: func(ctx context.Context, partition int32, held func(context.Context, int32) (smelt.Extent, error)) (int64, error) {
 			if partition == 0 {
 				return position, nil
 			}
-			return -1, nil
+			log, err := held(ctx, smelt.NoEpoch)
+			return log.Start, err
 		},
 	})
 	if err != nil {

@@ -126,7 +126,7 @@ func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, er
 	if p.Records > 0 {
 		m.duration.WithLabelValues(stage).Observe(took.Seconds())
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, smelt.ErrStopped) {
 		m.failures.WithLabelValues(stage).Inc()
 	}
 	if errors.Is(err, table.ErrConflict) {
@@ -139,7 +139,7 @@ func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, er
 	if !expected { // the line is no less ready without what keeps its tables
 		return
 	}
-	if last != nil && !errors.Is(last, errNotYet) {
+	if last != nil && !errors.Is(last, errNotYet) && !errors.Is(last, smelt.ErrStopped) {
 		m.retries.WithLabelValues(stage).Inc()
 	}
 	m.stages[stage] = err

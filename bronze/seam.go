@@ -1,0 +1,244 @@
+package bronze
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"smelt"
+)
+
+// SeamKind says what a seam joins.
+type SeamKind string
+
+const (
+	// SeamGap joins a chain with the log that it was read from, which no longer has
+	// what comes next: the seam covers the offsets that are gone.
+	SeamGap SeamKind = "gap"
+
+	// SeamLog joins a chain with another log: that of a topic that was re-created, or
+	// of a cluster that took the place of another, or one that has gone back. The
+	// seam covers one offset, and says what is added to the log's from there on.
+	SeamLog SeamKind = "log"
+)
+
+// Misfit says why the log of a partition does not continue its chain.
+type Misfit string
+
+const (
+	MisfitGap   Misfit = "gap"   // what comes next was deleted before it was read
+	MisfitBack  Misfit = "back"  // it ends before what the lake has
+	MisfitOther Misfit = "other" // it is of another topic or cluster
+)
+
+// Stop is the error of a partition whose log does not continue its chain. It is a
+// smelt.ErrStopped, and the source's trouble.
+type Stop struct {
+	Pipeline  string
+	Partition int32
+	Misfit    Misfit
+	Last      Meta              // of the chain's last object
+	Source    smelt.Description // the ids of now; without extents
+	Held      smelt.Extent      // what the log holds
+}
+
+// Continue says where a source goes on with a partition, by its own offsets, after
+// the last object of the chain. Where its log does not continue the chain it is a *Stop.
+func Continue(pipeline string, partition int32, last Meta, source smelt.Description, held smelt.Extent) (next int64, err error) {
+	next = last.End - last.Base
+	stop := &Stop{Pipeline: pipeline, Partition: partition, Last: last, Source: smelt.Description{Cluster: source.Cluster, Topic: source.Topic}, Held: held}
+	switch {
+	case !last.sameLog(source):
+		stop.Misfit = MisfitOther
+	case next < held.Start:
+		stop.Misfit = MisfitGap
+	case next > held.End:
+		stop.Misfit = MisfitBack
+	default:
+		return next, nil
+	}
+	return 0, stop
+}
+
+// sameLog says whether an object is of a source's topic: by the topic's id or,
+// where one of the two has none, the cluster's. A re-created topic begins at 0
+// again and may have grown past the offset at which the lake ends.
+func (m *Meta) sameLog(source smelt.Description) bool {
+	was, is := m.Topic, source.Topic
+	if was == "" || is == "" {
+		was, is = m.Cluster, source.Cluster
+	}
+	return was == is || was == "" || is == ""
+}
+
+// Next is where the lake goes on, by the offsets of the log that it has read.
+func (s *Stop) Next() int64 { return s.Last.End - s.Last.Base }
+
+// Error says what is wrong, and what an operator may do.
+func (s *Stop) Error() string {
+	return fmt.Sprintf("partition %d of %s is stopped: %s. Nothing is skipped until you decide: bring back what was there, or %s",
+		s.Partition, s.Pipeline, s.Wrong(), s.choice())
+}
+
+// Wrong says what is wrong.
+func (s *Stop) Wrong() string {
+	switch s.Misfit {
+	case MisfitGap:
+		return fmt.Sprintf("the lake goes on at offset %d, but the log begins at %d: what is in between was deleted before it was read", s.Next(), s.Held.Start)
+	case MisfitBack:
+		return fmt.Sprintf("the lake goes on at offset %d, but what it was filled from ends at %d in the log: the log has lost records, or was brought back from a backup", s.Next(), s.Held.End)
+	}
+	what, was, is := "topic", s.Last.Topic, s.Source.Topic
+	if was == "" || is == "" {
+		what, was, is = "cluster", s.Last.Cluster, s.Source.Cluster
+	}
+	return fmt.Sprintf("the lake was filled from %s %s up to offset %d, but this is %s %s, which holds %d to %d: it was deleted and re-created, or another cluster took its place",
+		what, was, s.Next(), what, is, s.Held.Start, s.Held.End)
+}
+
+// From is where to go on in the log, by its offsets, so that nothing is left out that
+// it holds and the lake has not.
+func (s *Stop) From() int64 {
+	if s.Misfit == MisfitBack {
+		return s.Held.End
+	}
+	return s.Held.Start
+}
+
+// Command is what accepts the log as it is now.
+func (s *Stop) Command() string {
+	if s.Misfit == MisfitGap {
+		return "smelt source accept-gap " + s.Pipeline
+	}
+	return "smelt source switch " + s.Pipeline
+}
+
+func (s *Stop) choice() string {
+	if s.Misfit == MisfitGap {
+		return "accept the gap: " + s.Command()
+	}
+	return "go on with the log as it is now: " + s.Command()
+}
+
+// Unwrap gives the kinds of the error.
+func (s *Stop) Unwrap() []error { return []error{smelt.ErrSource, smelt.ErrStopped} }
+
+// errMoved is the error of a chain that has been continued since it was looked at.
+var errMoved = errors.New("the chain has been continued meanwhile: look again (smelt source)")
+
+// Sew joins a stopped chain with the log as it is now, by a seam at the chain's end,
+// and returns the seam. From is the log's offset that comes next; of a gap it is
+// the beginning of the log. Whatever the log held below it, and the lake does not
+// have, is given up. The codec must be that of the pipeline's writers. When the
+// chain does not end any more where the Stop says, it fails, and nothing was done.
+func Sew(ctx context.Context, store smelt.Store, stop *Stop, from int64, why string, codec Codec) (Meta, error) {
+	reader := NewReader(store, stop.Pipeline)
+	last, err := reader.Last(ctx, stop.Partition)
+	if err != nil {
+		return Meta{}, err
+	}
+	if last.End != stop.Last.End || last.Writer != stop.Last.Writer {
+		return Meta{}, errMoved
+	}
+	seam := last.without()
+	seam.Members, seam.Start = 0, last.End
+	seam.Cluster, seam.Topic = stop.Source.Cluster, stop.Source.Topic
+	seam.Writer, seam.Written, seam.Why = "operator-"+rand.Text(), time.Now(), why
+	if stop.Misfit == MisfitGap {
+		seam.Seam, seam.End = SeamGap, stop.Held.Start+last.Base
+	} else {
+		seam.Seam, seam.End = SeamLog, last.End+1
+		seam.Base = seam.End - from
+		if stop.Misfit == MisfitOther || from > stop.Held.End { // the epoch says nothing of what is before from
+			seam.Epoch = smelt.NoEpoch
+		}
+	}
+	name := Name{Pipeline: stop.Pipeline, Partition: stop.Partition, Start: seam.Start, Codec: codec}
+	if !seam.fits(name) {
+		return Meta{}, fmt.Errorf("a seam of partition %d of %s from %d to %d: this is a bug in smelt, and nothing was written", stop.Partition, stop.Pipeline, seam.Start, seam.End)
+	}
+	body, err := noLines(codec)
+	if err != nil {
+		return Meta{}, err
+	}
+	err = store.Put(ctx, name.Key(), bytes.NewReader(body), smelt.PutOptions{IfAbsent: true, Meta: seam.user(codec)})
+	if errors.Is(err, smelt.ErrExists) { // perhaps its own, after a reply that was lost
+		there, err := reader.stat(ctx, name)
+		if err == nil && there.Writer != seam.Writer {
+			err = errMoved
+		}
+		return there, err
+	}
+	return seam, smelt.Mark(smelt.ErrStore, err)
+}
+
+// noLines is the body of an object without lines.
+func noLines(codec Codec) ([]byte, error) {
+	enc, err := newEncoder(codec)
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer
+	enc.Reset(&body)
+	err = enc.Close()
+	return body.Bytes(), err
+}
+
+// seamBytes is more than the body of a seam has, and less than that of any object
+// with a line: so only objects that small have to be asked whether they are seams.
+const seamBytes = 48
+
+// mayBeSeam says whether an object is so small that it may be a seam.
+func (ref *Ref) mayBeSeam() bool { return !ref.Merged() && ref.Size < seamBytes }
+
+// Seams returns the seams of a partition's chain that are still there, in their order.
+func (r *Reader) Seams(ctx context.Context, partition int32) (seams []Meta, err error) {
+	chain, err := r.Cover(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range chain {
+		if !ref.mayBeSeam() {
+			continue
+		}
+		m, err := r.stat(ctx, ref.Name)
+		if err != nil {
+			return nil, err
+		}
+		if m.Seam != "" {
+			seams = append(seams, m)
+		}
+	}
+	return seams, nil
+}
+
+// readSeam reads what the metadata of an object says of its log, and of seams, which
+// that of most does not mention.
+func (m *Meta) readSeam(o smelt.Object) error {
+	m.Epoch = smelt.NoEpoch
+	epoch := int64(m.Epoch)
+	for name, n := range map[string]*int64{metaBase: &m.Base, metaEpoch: &epoch} {
+		text, ok := o.Meta[name]
+		if !ok {
+			continue
+		}
+		var err error
+		if *n, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return fmt.Errorf("metadata %q of %s: %w", name, o.Key, err)
+		}
+	}
+	m.Epoch = int32(epoch)
+	m.Seam = SeamKind(o.Meta[metaSeam])
+	if m.Seam == "" {
+		return nil
+	}
+	var err error
+	if m.Why, err = strconv.Unquote(o.Meta[metaWhy]); err != nil {
+		return fmt.Errorf("metadata %q of %s: %w", metaWhy, o.Key, err)
+	}
+	return nil
+}
