@@ -125,8 +125,10 @@ func (d *day) check() {
 	t.Helper()
 	status := audit.Gather(t.Context(), audit.Probe{
 		Store: d.lake.Parts.Area.Store, Lake: d.lake.Parts.Area.Lake, CountObjects: true,
-		Describe: func(context.Context, *smelt.Pipeline) (smelt.Description, error) { return smelt.Description{}, nil },
-		Live:     func(context.Context) error { return nil },
+		Describe: func(context.Context, *smelt.Pipeline, map[int32]int32) (smelt.Description, error) {
+			return smelt.Description{}, nil
+		},
+		Live: func(context.Context) error { return nil },
 	}, d.pipeline, time.Now())
 	for _, h := range status.Tables {
 		if h.Health == nil {

@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -62,6 +64,26 @@ func Continue(pipeline string, partition int32, last Meta, source smelt.Descript
 		return next, nil
 	}
 	return 0, stop
+}
+
+// Stops finds the partitions whose logs do not continue their chains, in rising order:
+// ends has the last object of each chain. A partition that the source has no more is
+// left out. Where an epoch matters the source was described with those of ends.
+func Stops(pipeline string, ends map[int32]Meta, source smelt.Description) (stops []*Stop) {
+	for _, id := range slices.Sorted(maps.Keys(ends)) {
+		held, there := source.Partitions[id]
+		if !there {
+			continue
+		}
+		if shared, ok := source.Shared[id]; ok {
+			held.End = max(held.Start, min(held.End, shared))
+		}
+		var stop *Stop
+		if _, err := Continue(pipeline, id, ends[id], source, held); errors.As(err, &stop) {
+			stops = append(stops, stop)
+		}
+	}
+	return stops
 }
 
 // sameLog says whether an object is of a source's topic: by the topic's id or,
@@ -127,8 +149,12 @@ func (s *Stop) choice() string {
 // Unwrap gives the kinds of the error.
 func (s *Stop) Unwrap() []error { return []error{smelt.ErrSource, smelt.ErrStopped} }
 
-// errMoved is the error of a chain that has been continued since it was looked at.
-var errMoved = errors.New("the chain has been continued meanwhile: look again (smelt source)")
+// WhyMax is how long the reason of a seam may be, as a quoted string of ASCII: an
+// object's metadata has 2 KiB in all.
+const WhyMax = 512
+
+// ErrMoved is the error of a chain that has been continued since it was looked at.
+var ErrMoved = errors.New("the chain has been continued meanwhile: look again (smelt source)")
 
 // Sew joins a stopped chain with the log as it is now, by a seam at the chain's end,
 // and returns the seam. From is the log's offset that comes next; of a gap it is
@@ -142,7 +168,7 @@ func Sew(ctx context.Context, store smelt.Store, stop *Stop, from int64, why str
 		return Meta{}, err
 	}
 	if last.End != stop.Last.End || last.Writer != stop.Last.Writer {
-		return Meta{}, errMoved
+		return Meta{}, ErrMoved
 	}
 	seam := last.without()
 	seam.Members, seam.Start = 0, last.End
@@ -169,7 +195,7 @@ func Sew(ctx context.Context, store smelt.Store, stop *Stop, from int64, why str
 	if errors.Is(err, smelt.ErrExists) { // perhaps its own, after a reply that was lost
 		there, err := reader.stat(ctx, name)
 		if err == nil && there.Writer != seam.Writer {
-			err = errMoved
+			err = ErrMoved
 		}
 		return there, err
 	}

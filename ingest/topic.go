@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"maps"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -9,13 +10,21 @@ import (
 )
 
 // DescribeTopic describes a topic as [Kafka.Describe] does, without joining a
-// group: it disturbs no reader.
-func DescribeTopic(ctx context.Context, cluster Cluster, topic string) (smelt.Description, error) {
+// group: it disturbs no reader. For each partition in epochs it says up to where its
+// log is the one in which a record of that epoch was.
+func DescribeTopic(ctx context.Context, cluster Cluster, topic string, epochs map[int32]int32) (smelt.Description, error) {
 	client, _, err := cluster.dial(ctx, topic, nil)
 	if err != nil {
 		return smelt.Description{}, err
 	}
 	defer client.Close()
 	k := &Kafka{cfg: KafkaConfig{Cluster: cluster, Topic: topic}, client: client, admin: kadm.NewClient(client)}
-	return k.Describe(ctx)
+	d, err := k.Describe(ctx)
+	if err != nil {
+		return smelt.Description{}, err
+	}
+	known := maps.Clone(epochs)
+	maps.DeleteFunc(known, func(p, _ int32) bool { _, ok := d.Partitions[p]; return !ok })
+	d.Shared, err = k.shared(ctx, known)
+	return d, err
 }

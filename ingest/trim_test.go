@@ -69,7 +69,7 @@ func TestTrimmer(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("the lake was asked %d times, want once", asked)
 	}
-	topic, err := ingest.DescribeTopic(t.Context(), b.cluster, topicName)
+	topic, err := ingest.DescribeTopic(t.Context(), b.cluster, topicName, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestTrimmerTrouble(t *testing.T) {
 	if _, err := trimmer.Step(t.Context()); !errors.Is(err, unknown) {
 		t.Errorf("got %v, want that it is unknown", err)
 	}
-	topic, err := ingest.DescribeTopic(t.Context(), b.cluster, topicName)
+	topic, err := ingest.DescribeTopic(t.Context(), b.cluster, topicName, nil)
 	if err != nil || topic.Partitions[0].Start != 0 {
 		t.Errorf("the log begins at %d (%v), want 0", topic.Partitions[0].Start, err)
 	}

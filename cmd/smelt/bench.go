@@ -121,7 +121,7 @@ func (s *settings) waiting(ctx context.Context, p *smelt.Pipeline) (n int64, err
 	if err != nil {
 		return 0, err
 	}
-	d, err := ingest.DescribeTopic(ctx, cluster, p.Topic)
+	d, err := ingest.DescribeTopic(ctx, cluster, p.Topic, nil)
 	for _, e := range d.Partitions {
 		n += e.End - e.Start
 	}

@@ -37,6 +37,7 @@ type commands struct {
 	History  historyCmd  `cmd:"" help:"Show the snapshots of a table: when, by what, how many rows, and their tags."`
 	Tag      tagCmd      `cmd:"" help:"Give a snapshot of a table a name, by which it is kept."`
 	Rollback rollbackCmd `cmd:"" help:"Move a table back to a snapshot, a tag or a time; silver reads again what was rolled back."`
+	Source   sourceCmd   `cmd:"" help:"Show how each partition's log continues what the lake has, and go on where it does not."`
 	Maintain maintainCmd `cmd:"" name:"maintain" help:"Compact files, merge objects, drop old snapshots and orphans now, as smelt run does by itself."`
 	Drop     dropCmd     `cmd:"" help:"Delete a gold table, or all that a pipeline has made; what is kept in bronze is read anew."`
 	Check    checkCmd    `cmd:"" help:"Check the pipelines, offline."`

@@ -131,14 +131,14 @@ func (s *settings) named(names []string) ([]*smelt.Pipeline, error) {
 }
 
 // describe asks Kafka about a pipeline's topic.
-func (s *settings) describe(ctx context.Context, p *smelt.Pipeline) (smelt.Description, error) {
+func (s *settings) describe(ctx context.Context, p *smelt.Pipeline, epochs map[int32]int32) (smelt.Description, error) {
 	cluster, err := s.cluster()
 	if err != nil {
 		return smelt.Description{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	return ingest.DescribeTopic(ctx, cluster, p.Topic)
+	return ingest.DescribeTopic(ctx, cluster, p.Topic, epochs)
 }
 
 // processes asks Kafka which processes share a pipeline's partitions.

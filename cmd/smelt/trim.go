@@ -65,8 +65,9 @@ func inLake(ctx context.Context, pipelines []*bronze.Reader, topic smelt.Descrip
 				lacking[id] = true
 				continue
 			}
-			if least, ok := have[id]; !ok || end.End < least {
-				have[id] = end.End
+			next := end.End - end.Base
+			if least, ok := have[id]; !ok || next < least {
+				have[id] = next
 			}
 		}
 	}

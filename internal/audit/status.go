@@ -23,8 +23,9 @@ type Probe struct {
 	Lake      *table.Lake // nil: LakeError says why
 	LakeError error
 
-	Describe func(context.Context, *smelt.Pipeline) (smelt.Description, error) // of the source
-	Live     func(context.Context) error                                       // nil when smelt run answers
+	// Describe asks the source, also for the epochs of some partitions' records.
+	Describe func(ctx context.Context, p *smelt.Pipeline, epochs map[int32]int32) (smelt.Description, error)
+	Live     func(context.Context) error // nil when smelt run answers
 
 	// Group asks who shares the pipeline's partitions; nil: nobody is asked.
 	Group func(context.Context, *smelt.Pipeline) ([]Process, error)
@@ -59,6 +60,7 @@ type Status struct {
 	Stale        []Stale          `json:"stale"`         // silver rows that are older than a change of their reference row, by reference
 	Tables       []TableHealth    `json:"tables"`        // how each table is kept: bronze, silver, quarantine, gold
 	LastBackfill *Backfill        `json:"last_backfill"` // null: none is among silver's snapshots
+	Stopped      []int32          `json:"stopped"`       // partitions that are not read until an operator decides
 	Trouble      []Trouble        `json:"trouble"`       // most important first
 
 	here bool // smelt run answers
@@ -129,6 +131,7 @@ type gathering struct {
 	endsErr   error
 	source    smelt.Description
 	sourceErr error
+	stops     []*bronze.Stop
 	staleErr  error
 	dueErr    error
 	failing   map[string]string // by table
@@ -139,7 +142,7 @@ type gathering struct {
 func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) *Status {
 	g := &gathering{
 		Probe: probe, pipeline: p, reader: bronze.NewReader(probe.Store, p.Name), now: now,
-		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Trouble: []Trouble{}},
+		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Stopped: []int32{}, Trouble: []Trouble{}},
 	}
 	g.here = probe.Live(ctx) == nil
 	if probe.Failing != nil && g.here {
@@ -153,7 +156,13 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 		g.tables, g.tablesErr = load(ctx, probe.Lake, p)
 	}
 	g.ends, g.endsErr = chainEnds(ctx, g.reader)
-	g.source, g.sourceErr = probe.Describe(ctx, p)
+	g.source, g.sourceErr = probe.Describe(ctx, p, epochs(g.ends))
+	if g.endsErr == nil && g.sourceErr == nil {
+		g.stops = bronze.Stops(p.Name, g.ends, g.source)
+		for _, stop := range g.stops {
+			g.Stopped = append(g.Stopped, stop.Partition)
+		}
+	}
 	g.errs = []error{g.sourceErr, g.endsErr, g.tablesErr}
 
 	g.Stages = append(g.Stages, g.bronzeStage(), g.silverStage(ctx))
@@ -191,6 +200,15 @@ func (g *gathering) counts(ctx context.Context) {
 	g.Receipt, g.FreshSeconds = &r, r.FreshSeconds
 }
 
+// epochs are those of the last records of chains.
+func epochs(ends map[int32]bronze.Meta) map[int32]int32 {
+	of := make(map[int32]int32, len(ends))
+	for id, end := range ends {
+		of[id] = end.Epoch
+	}
+	return of
+}
+
 // bronzeStage compares the chains' ends with the source's.
 func (g *gathering) bronzeStage() StageStatus {
 	s := StageStatus{Table: "bronze." + g.pipeline.Name}
@@ -204,12 +222,17 @@ func (g *gathering) bronzeStage() StageStatus {
 		end, has := g.ends[id]
 		at := PartitionStatus{Partition: id, Position: end.End}
 		if extent, known := g.source.Partitions[id]; known {
+			waiting := extent.End - (end.End - end.Base)
 			if !has {
-				at.Position = extent.Start
+				at.Position, waiting = extent.Start, extent.End-extent.Start
 			}
-			at.End = &extent.End
-			if extent.End > at.Position {
-				lag += extent.End - at.Position
+			if i := slices.IndexFunc(g.stops, func(s *bronze.Stop) bool { return s.Partition == id }); i >= 0 {
+				waiting = extent.End - g.stops[i].From()
+			}
+			log := at.Position + waiting // in the lake's offsets
+			at.End = &log
+			if waiting > 0 {
+				lag += waiting
 				if has && (written.IsZero() || end.Written.Before(written)) {
 					written = end.Written
 				}

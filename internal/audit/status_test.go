@@ -20,7 +20,7 @@ var errDown = smelt.Mark(smelt.ErrSource, errors.New("kafka on 127.0.0.1:9092: c
 func (w *world) probe(live bool) audit.Probe {
 	return audit.Probe{
 		Store: w.Parts.Area.Store, Lake: w.Parts.Area.Lake,
-		Describe: func(ctx context.Context, _ *smelt.Pipeline) (smelt.Description, error) {
+		Describe: func(ctx context.Context, _ *smelt.Pipeline, _ map[int32]int32) (smelt.Description, error) {
 			return w.Topic.Open(nil).Describe(ctx)
 		},
 		Live: func(context.Context) error {
@@ -262,7 +262,7 @@ func TestStatusTrouble(t *testing.T) {
 			world: newWorld,
 			probe: func(_ *world, p *audit.Probe) {
 				p.Live = func(context.Context) error { return errors.New("connection refused") }
-				p.Describe = func(context.Context, *smelt.Pipeline) (smelt.Description, error) {
+				p.Describe = func(context.Context, *smelt.Pipeline, map[int32]int32) (smelt.Description, error) {
 					return smelt.Description{}, errDown
 				}
 			},
@@ -296,7 +296,7 @@ func TestStatusTrouble(t *testing.T) {
 `,
 		},
 		{
-			name: "the topic was re-created, and the gold SQL changed",
+			name: "the topic has gone back, and the gold SQL changed",
 			world: func(t *testing.T) *world {
 				w := newWorld(t)
 				w.send(1, "aa")
@@ -305,7 +305,7 @@ func TestStatusTrouble(t *testing.T) {
 				return w
 			},
 			probe: func(_ *world, p *audit.Probe) {
-				p.Describe = func(context.Context, *smelt.Pipeline) (smelt.Description, error) {
+				p.Describe = func(context.Context, *smelt.Pipeline, map[int32]int32) (smelt.Description, error) {
 					return smelt.Description{Partitions: map[int32]smelt.Extent{1: {Start: 0, End: 1}}}, nil
 				}
 			},
@@ -315,10 +315,51 @@ func TestStatusTrouble(t *testing.T) {
   silver.readings  2  2026-11-29 12:01:00  0  1:2
   gold.readings_hourly  1  2026-11-29 12:01:00  0
   bronze 2 = silver 2 + quarantine 0 ✓  gold 2 ✓  fresh AGE
-  ! Partition 1 of topic readings ends at offset 1, but bronze has it up to 2 already: it is another topic or cluster now.
-      ./bin/smelt config
+  ! Partition 1 of topic readings is not read: the lake goes on at offset 2, but what it was filled from ends at 1 in the log: the log has lost records, or was brought back from a backup.
+      ./bin/smelt source switch readings
   ! gold.readings_hourly was computed by another version of hourly.sql; the pipeline computes it anew once it runs.
       ./scripts/start.sh
+`,
+		},
+		{
+			name: "records were deleted before they were read",
+			world: func(t *testing.T) *world {
+				w := newWorld(t)
+				w.send(1, "aa")
+				w.drain(t)
+				w.send(1, "bbb")
+				w.Topic.Truncate(1, 4)
+				return w
+			},
+			text: `readings  running  fresh AGE, held up by bronze.readings (AGE)
+  table  rows  newest  behind  position
+  bronze.readings  2  2026-11-29 12:01:00  1 (AGE)  0:0 1:2
+  silver.readings  2  2026-11-29 12:01:00  0  1:2
+  gold.readings_hourly  1  2026-11-29 12:01:00  0
+  bronze 2 = silver 2 + quarantine 0 ✓  gold 2 ✓  fresh AGE
+  ! Partition 1 of topic readings is not read: the lake goes on at offset 2, but the log begins at 4: what is in between was deleted before it was read.
+      ./bin/smelt source accept-gap readings
+`,
+		},
+		{
+			name: "the topic was re-created",
+			world: func(t *testing.T) *world {
+				w := newWorld(t)
+				w.send(0, "aa")
+				w.send(1, "aa")
+				w.drain(t)
+				w.Topic.Recreate()
+				w.send(1, "bbb")
+				return w
+			},
+			text: `readings  running  fresh AGE, held up by bronze.readings (AGE)
+  table  rows  newest  behind  position
+  bronze.readings  4  2026-11-29 12:01:00  3 (AGE)  0:2 1:2
+  silver.readings  4  2026-11-29 12:01:00  0  0:2 1:2
+  gold.readings_hourly  1  2026-11-29 12:01:00  0
+  bronze 4 = silver 4 + quarantine 0 ✓  gold 4 ✓  fresh AGE
+  ! Partition 0 of topic readings is not read: the lake was filled from topic log up to offset 2, but this is topic log+, which holds 0 to 0: it was deleted and re-created, or another cluster took its place. The same goes for partition 1.
+      ./bin/smelt source switch readings
 `,
 		},
 	} {

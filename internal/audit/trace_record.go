@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"smelt"
 	"smelt/bronze"
@@ -88,12 +89,20 @@ func (r *tracing) noObject(ctx context.Context, reader *bronze.Reader) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: partition %d of bronze ends with offset %d", ErrNoRecord, r.Partition, last.Last)
+	return fmt.Errorf("%w: partition %d of bronze ends with offset %d", ErrNoRecord, r.Partition, last.End-1)
 }
 
 // hole says why an object that covers the offset has no record of it: before and
 // after are the object's nearest records, or -1.
 func (r *tracing) hole(m bronze.Meta, before, after int64) error {
+	switch m.Seam {
+	case bronze.SeamGap:
+		return fmt.Errorf("%w: the records from %d:%d to %d:%d were deleted from the topic before they were read, which was accepted at %s (%s)",
+			ErrNoRecord, r.Partition, m.Start, r.Partition, m.End-1, m.Written.Format(time.DateTime+" UTC"), m.Why)
+	case bronze.SeamLog:
+		return fmt.Errorf("%w: at %d:%d another log took the topic's place, which was accepted at %s (%s)",
+			ErrNoRecord, r.Partition, m.Start, m.Written.Format(time.DateTime+" UTC"), m.Why)
+	}
 	if m.Start == 0 && before < 0 {
 		return fmt.Errorf("%w: partition %d of bronze begins with offset %d, the first that the topic had then", ErrNoRecord, r.Partition, after)
 	}

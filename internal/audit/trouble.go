@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"smelt/bronze"
 	"smelt/gold"
 	"smelt/internal/ledger"
 )
@@ -65,11 +66,14 @@ func (g *gathering) unreachable() {
 	}
 }
 
-// fails says what keeps stages from getting on, each reason once.
+// fails says what keeps stages from getting on, each reason once. Partitions that are
+// stopped have words of their own.
 func (g *gathering) fails() {
 	seen := map[string]bool{}
 	for _, s := range g.Stages {
-		if why := g.failing[s.Table]; why != "" && !seen[why] {
+		why := g.failing[s.Table]
+		stopped := slices.ContainsFunc(g.stops, func(stop *bronze.Stop) bool { return strings.Contains(why, stop.Wrong()) })
+		if why != "" && !stopped && !seen[why] {
 			seen[why] = true
 			g.say("./bin/smelt status --watch", "%s does not get on: %s.", s.Table, strings.TrimSuffix(why, "."))
 		}
@@ -79,25 +83,27 @@ func (g *gathering) fails() {
 	}
 }
 
-// sourceTrouble compares what the source holds with what bronze has.
+// sourceTrouble says which partitions wait for a decision, and what there is to decide.
 func (g *gathering) sourceTrouble() {
-	held, taken := int64(0), chainRecords(g.ends)
-	for _, id := range keys(g.source.Partitions, g.ends) {
-		extent, there := g.source.Partitions[id]
-		end, has := g.ends[id]
-		held += extent.End - extent.Start
-		switch {
-		case has && there && end.End < extent.Start:
-			g.say(settings, "Partition %d of topic %s begins at offset %d, but bronze has it up to %d only: what is in between was deleted before it was read.",
-				id, g.pipeline.Topic, extent.Start, end.End)
-		case has && there && end.End > extent.End:
-			g.say(settings, "Partition %d of topic %s ends at offset %d, but bronze has it up to %d already: it is another topic or cluster now.",
-				id, g.pipeline.Topic, extent.End, end.End)
-		case has && !there:
-			g.say(settings, "Topic %s has no partition %d any more, but bronze has: it is another topic or cluster now.", g.pipeline.Topic, id)
+	for i, stop := range g.stops {
+		if same := func(o *bronze.Stop) bool { return o.Misfit == stop.Misfit }; slices.IndexFunc(g.stops, same) == i {
+			more := ""
+			for _, o := range g.stops[i+1:] {
+				if same(o) {
+					more += fmt.Sprintf(", %d", o.Partition)
+				}
+			}
+			if more != "" {
+				more = " The same goes for partition" + more[1:] + "."
+			}
+			g.say("./bin/"+stop.Command(), "Partition %d of topic %s is not read: %s.%s", stop.Partition, g.pipeline.Topic, stop.Wrong(), more)
 		}
 	}
-	if held == 0 && taken == 0 {
+	held := int64(0)
+	for _, extent := range g.source.Partitions {
+		held += extent.End - extent.Start
+	}
+	if held == 0 && chainRecords(g.ends) == 0 {
 		g.say("./bin/smelt generate", "There is nothing in topic %s, and so nothing in bronze.", g.pipeline.Topic)
 	}
 }

@@ -156,7 +156,7 @@ func newLake(t *testing.T, pipeline string) *lake {
 	l.database, err = postgres.Open(ctx, set["SMELT_POSTGRES_DSN"])
 	l.must(err)
 	t.Cleanup(l.database.Close)
-	catalog, err := l.database.Catalog(ctx, smelt.NoEpoch)
+	catalog, err := l.database.Catalog(ctx)
 	l.must(err)
 	tables := table.Open(objects, catalog, "s3://"+set["SMELT_S3_BUCKET"])
 	p, err := smelt.ReadPipeline(smelt.Shipped(), "sensors")

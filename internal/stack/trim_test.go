@@ -132,7 +132,7 @@ func trim(ctx context.Context, t *testing.T, c *child, have, keep int64) {
 
 func wantLog(ctx context.Context, t *testing.T, c *child, want smelt.Extent) {
 	t.Helper()
-	d, err := ingest.DescribeTopic(ctx, ingest.Cluster{Brokers: []string{c.settings["SMELT_KAFKA_BROKERS"]}}, topic)
+	d, err := ingest.DescribeTopic(ctx, ingest.Cluster{Brokers: []string{c.settings["SMELT_KAFKA_BROKERS"]}}, topic, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

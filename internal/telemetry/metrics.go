@@ -34,6 +34,7 @@ type Metrics struct {
 	rejected  *prometheus.GaugeVec
 	unmatched *prometheus.GaugeVec
 	stale     *prometheus.GaugeVec
+	stopped   *prometheus.GaugeVec
 	health    map[string]*prometheus.GaugeVec // by figure
 	chores    *prometheus.CounterVec
 	rewritten *prometheus.CounterVec
@@ -69,6 +70,7 @@ func New() *Metrics {
 	m.rejected = gauge("quarantined_records", "Records that were quarantined, by reason.", "pipeline", "reason")
 	m.unmatched = gauge("unmatched_rows", "Rows that found no row in a reference table.", "pipeline")
 	m.stale = gauge("stale_rows", "Rows that were enriched with an older version of a reference than the one that changed their row; absent while that is too much to count.", "pipeline", "reference")
+	m.stopped = gauge("stopped_partitions", "Partitions that are not read until an operator decides: see smelt source.", "pipeline")
 	m.health = map[string]*prometheus.GaugeVec{}
 	for name, help := range map[string]string{
 		"table_files":          "Data files of the table's newest snapshot.",
@@ -188,6 +190,11 @@ func (m *Metrics) Quality(pipeline string, quarantined map[string]int64, unmatch
 		m.rejected.WithLabelValues(pipeline, reason).Set(float64(n))
 	}
 	m.unmatched.WithLabelValues(pipeline).Set(float64(unmatched))
+}
+
+// Stopped sets how many partitions of a pipeline wait for an operator.
+func (m *Metrics) Stopped(pipeline string, partitions int) {
+	m.stopped.WithLabelValues(pipeline).Set(float64(partitions))
 }
 
 // Stale sets the gauges of rows that were enriched with older versions of a
