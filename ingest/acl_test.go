@@ -52,7 +52,7 @@ func TestKafkaACLs(t *testing.T) {
 	if err := source.Close(); err != nil {
 		t.Errorf("run: %v", err)
 	}
-	described, err := ingest.DescribeTopic(deadline(t), as("status"), topicName)
+	described, err := ingest.DescribeTopic(deadline(t), as("status"), topicName, nil)
 	if err != nil || described.Partitions[0].End != 2 {
 		t.Errorf("status: got %+v and error %v", described, err)
 	}
