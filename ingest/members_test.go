@@ -1,7 +1,6 @@
 package ingest_test
 
 import (
-	"context"
 	"reflect"
 	"testing"
 
@@ -23,7 +22,7 @@ func TestMembers(t *testing.T) {
 	if got := members(); len(got) != 0 {
 		t.Errorf("before anybody is there: got %v", got)
 	}
-	source := b.open(t, func(context.Context, int32) (int64, error) { return 0, nil })
+	source := b.open(t, at(0))
 	for p := range int32(4) {
 		b.append(t, smelt.Record{Partition: p, Value: []byte("x")})
 	}
