@@ -3,8 +3,9 @@
 # compares every layer with the truth at the end:
 #   scripts/soak.sh [MINUTES [SEED]] [--seed N] [--report FILE]
 # 30 minutes without one. The seed is printed, and given again it makes the same events and the same plan of
-# troubles. --report writes what happened as markdown. State and logs are in a folder of their own, which is deleted
-# unless something was wrong. Exit codes: 0 no discrepancy, 1 discrepancies, anything else: it could not be run.
+# troubles. --report writes what happened as markdown. Bronze is merged when an hour is over: a run that is begun in
+# the second half of one has that in it, too. State and logs are in a folder of their own, which is deleted unless
+# something was wrong. Exit codes: 0 no discrepancy, 1 discrepancies, 130 interrupted, anything else: it could not be run.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -211,6 +211,9 @@ func (s *soak) settle(ctx context.Context) error {
 	for _, p := range runs { // they drain: gold has everything then
 		s.striker.end(p, 0)
 	}
+	if err := s.operator.maintain(ctx); err != nil {
+		return err
+	}
 	s.operator.verifyDirect(ctx)
 	s.t.say("every layer is compared with the truth")
 	for i, g := range s.generators {
