@@ -33,4 +33,4 @@ func (s *S3) Quiet(d time.Duration) { s.quiet = d }
 var RetryAfter = retryAfter
 
 // Current are the keys that the next request will have.
-func (s *S3) Current() Keys { return s.current() }
+func (s *S3) Current(ctx context.Context) (Keys, error) { return s.current(ctx) }

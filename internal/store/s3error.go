@@ -34,10 +34,9 @@ const (
 // transient says whether the same call may well succeed in a moment.
 func transient(err error) bool {
 	var body *bodyError
-	var none *keyless
 	var answer minio.ErrorResponse
 	switch {
-	case errors.As(err, &body), errors.As(err, &none), errors.Is(err, errOrder):
+	case errors.As(err, &body), noKeys(err), errors.Is(err, errOrder):
 		return false
 	case errors.Is(err, errQuiet):
 		return true
@@ -77,7 +76,7 @@ func (s *S3) explain(ctx context.Context, err error) error {
 		return ctx.Err()
 	case ctx.Err() != nil:
 		return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s did not answer in time: is it up, and the network?", s.endpoint))
-	case errors.Is(err, errQuiet):
+	case errors.Is(err, errQuiet) && !noKeys(err):
 		return smelt.Mark(smelt.ErrStore, fmt.Errorf("store: %s is silent: no byte moved for %s: is it up, and the network?", s.endpoint, s.quiet))
 	}
 	return smelt.Mark(smelt.ErrStore, s.explainSilence(err))
@@ -134,8 +133,7 @@ func (a *answered) Error() string {
 // explainSilence explains an error that is no answer of an S3. It keeps the
 // text alone: some of net's errors pass for the end of a context.
 func (s *S3) explainSilence(err error) error {
-	var none *keyless
-	if errors.As(err, &none) {
+	if none := new(keyless); errors.As(err, &none) {
 		return fmt.Errorf("store: %s: %v", s.endpoint, none)
 	}
 	var request *url.Error

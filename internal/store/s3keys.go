@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -77,6 +78,12 @@ func (k *keyless) Error() string {
 
 func (k *keyless) Unwrap() error { return k.err }
 
+// noKeys says whether a request failed before it was made, for want of keys.
+func noKeys(err error) bool {
+	var none *keyless
+	return errors.As(err, &none)
+}
+
 // credentials gives the client its keys: those that are set or, at Amazon, those
 // of the machine's role.
 func (cfg *S3Config) credentials(atAmazon bool) (*credentials.Credentials, error) {
@@ -95,22 +102,27 @@ func (cfg *S3Config) credentials(atAmazon bool) (*credentials.Credentials, error
 
 // renewed says whether there are other keys by now than those that were refused.
 // It reads them anew, unless another call has just done so.
-func (s *S3) renewed(refused Keys) bool {
-	if s.current() != refused {
+func (s *S3) renewed(ctx context.Context, refused Keys) bool {
+	if now, err := s.current(ctx); err == nil && now != refused {
 		return true
 	}
 	s.keys.Expire()
-	now := s.current()
-	return now != refused && now != Keys{}
+	now, err := s.current(ctx)
+	return err == nil && now != refused
 }
 
-// current are the keys that the next request will have; none when there are none.
-func (s *S3) current() Keys {
-	value, err := s.keys.GetWithContext(s.client.CredContext())
+// current are the keys that the next request will have. The error is keyless: who is
+// to give them does not, or has not answered for as long as the store may be silent.
+func (s *S3) current(ctx context.Context) (Keys, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.quiet)
+	defer cancel()
+	from := s.client.CredContext()
+	from.Context = ctx
+	value, err := s.keys.GetWithContext(from)
 	if err != nil {
-		return Keys{}
+		return Keys{}, err
 	}
-	return Keys{value.AccessKeyID, value.SecretAccessKey, value.SessionToken}
+	return Keys{value.AccessKeyID, value.SecretAccessKey, value.SessionToken}, nil
 }
 
 // refused says whether the store does not know a key, or lets it do nothing.

@@ -37,16 +37,21 @@ func (s *S3) Reader(idle int) *Reader {
 // RoundTrip makes the request, twice when the keys were refused and are others by
 // now. It is the caller's own, to be changed.
 func (r *Reader) RoundTrip(request *http.Request) (*http.Response, error) {
-	keys := r.store.current()
-	reply, err := r.send(request, keys)
-	if err != nil || reply.StatusCode != http.StatusForbidden && reply.StatusCode != http.StatusBadRequest || !r.store.renewed(keys) {
+	reply, keys, err := r.send(request)
+	if err != nil || reply.StatusCode != http.StatusForbidden && reply.StatusCode != http.StatusBadRequest || !r.store.renewed(request.Context(), keys) {
 		return reply, err
 	}
 	reply.Body.Close()
-	return r.send(request, r.store.current())
+	reply, _, err = r.send(request)
+	return reply, err
 }
 
-func (r *Reader) send(request *http.Request, keys Keys) (*http.Response, error) {
+// send makes the request once, and returns the keys that it was signed with.
+func (r *Reader) send(request *http.Request) (*http.Response, Keys, error) {
+	keys, err := r.store.current(request.Context())
+	if err != nil {
+		return nil, keys, r.explain(request, err)
+	}
 	out := request.Clone(request.Context())
 	for name := range out.Header {
 		if name == "Authorization" || strings.HasPrefix(name, "X-Amz-") {
@@ -56,8 +61,12 @@ func (r *Reader) send(request *http.Request, keys Keys) (*http.Response, error) 
 	out.URL.Scheme, out.URL.Host, out.Host = r.endpoint.Scheme, r.endpoint.Host, r.endpoint.Host
 	out.Header.Set("X-Amz-Content-Sha256", emptyPayload)
 	reply, err := r.transport.RoundTrip(signer.SignV4(*out, keys.Access, keys.Secret, keys.Session, r.region))
-	if err != nil && request.Context().Err() == nil {
-		err = smelt.Mark(smelt.ErrStore, r.store.explainSilence(err))
+	return reply, keys, r.explain(request, err)
+}
+
+func (r *Reader) explain(request *http.Request, err error) error {
+	if err == nil || request.Context().Err() != nil {
+		return err
 	}
-	return reply, err
+	return smelt.Mark(smelt.ErrStore, r.store.explainSilence(err))
 }

@@ -30,17 +30,19 @@ func (s *S3) try(ctx context.Context, call func(*watch) error) error {
 func (s *S3) attempt(ctx context.Context, call func(*watch) error) (*watch, error) {
 	pause, silences := firstPause, 0
 	for attempt := 1; ; attempt++ {
-		keys := s.current()
 		w := newWatch(ctx, s.quiet)
-		err := call(w)
+		keys, err := s.current(w.ctx)
+		if err == nil {
+			err = call(w)
+		}
 		if err == nil {
 			return w, nil
 		}
 		w.end()
-		if attempt < maxAttempts && refused(err) && s.renewed(keys) {
+		if attempt < maxAttempts && refused(err) && s.renewed(ctx, keys) {
 			continue
 		}
-		if w.silent() {
+		if w.silent() && !noKeys(err) {
 			err = errQuiet
 			silences++
 			s.transport.CloseIdleConnections() // they may lead nowhere, too

@@ -175,13 +175,22 @@ func TestS3Role(t *testing.T) {
 	cfg.Endpoint, cfg.AccessKey, cfg.SecretKey = "https://s3.eu-north-1.amazonaws.com", "", ""
 	s := openS3(t, cfg)
 	want := store.Keys{Access: "role-key", Secret: "role-secret", Session: "role-token"}
-	if got := s.Current(); got != want {
-		t.Errorf("got the keys %v, want %v", got, want)
+	if got, err := s.Current(t.Context()); got != want || err != nil {
+		t.Errorf("got the keys %v and error %v, want %v", got, err, want)
 	}
 	agent.Close()
 	none := openS3(t, cfg)
 	if _, err := none.List(t.Context(), "", "", 1); err == nil || !strings.Contains(err.Error(), "no keys are set, and Amazon gives this machine none") {
 		t.Errorf("without a role: got error %v", err)
+	}
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer silent.Close()
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", silent.URL)
+	waiting := openS3(t, cfg)
+	waiting.Quiet(50 * time.Millisecond)
+	wantTrouble(t, "list with an agent that never answers", func() error { _, err := waiting.List(t.Context(), "", "", 1); return err }(), "Amazon gives this machine none")
+	if _, err := waiting.Reader(1).RoundTrip(read(t, "/lake/a")); err == nil || !strings.Contains(err.Error(), "Amazon gives this machine none") {
+		t.Errorf("a read with an agent that never answers: got error %v", err)
 	}
 	cfg.Endpoint = "https://s3.test"
 	if _, err := store.OpenS3(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "set SMELT_S3_ACCESS_KEY") {
