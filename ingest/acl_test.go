@@ -26,7 +26,7 @@ func TestKafkaACLs(t *testing.T) {
 	b := newBroker(t, 1, kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("PLAIN", "run", "p", topic(kmsg.ACLOperationRead), on(kmsg.ACLResourceTypeGroup, "smelt", kmsg.ACLOperationRead)),
 		kfake.User("PLAIN", "trim", "p", topic(kmsg.ACLOperationRead), topic(kmsg.ACLOperationDelete)),
-		kfake.User("PLAIN", "status", "p", topic(kmsg.ACLOperationRead)),
+		kfake.User("PLAIN", "status", "p", topic(kmsg.ACLOperationRead), on(kmsg.ACLResourceTypeGroup, "smelt", kmsg.ACLOperationDescribe)),
 		kfake.User("PLAIN", "produce", "p", topic(kmsg.ACLOperationWrite), topic(kmsg.ACLOperationDescribeConfigs)),
 		kfake.User("PLAIN", "nobody", "p"))
 	as := func(user string) ingest.Cluster {
@@ -52,7 +52,12 @@ func TestKafkaACLs(t *testing.T) {
 	if err := source.Close(); err != nil {
 		t.Errorf("run: %v", err)
 	}
-	described, err := ingest.DescribeTopic(deadline(t), as("status"), topicName, nil)
+	for _, user := range []string{"run", "status"} {
+		if _, err := ingest.Members(deadline(t), as(user), "smelt", topicName); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	described, err := ingest.DescribeTopic(deadline(t), as("status"), topicName, map[int32]int32{0: 0})
 	if err != nil || described.Partitions[0].End != 2 {
 		t.Errorf("status: got %+v and error %v", described, err)
 	}
