@@ -114,7 +114,8 @@ func (m *Metrics) trouble(now time.Time) map[string]error {
 	defer m.mu.Unlock()
 	stages := maps.Clone(m.stages)
 	for name, err := range stages {
-		if begun, ok := m.begun[name]; ok && err == nil && now.Sub(begun) > slowStep {
+		quiet := err == nil || errors.Is(err, errNotYet)
+		if begun, ok := m.begun[name]; ok && quiet && now.Sub(begun) > slowStep {
 			stages[name] = fmt.Errorf("its step has been under way for %s: a service does not answer, or there is very much to do", now.Sub(begun).Round(time.Second))
 		}
 	}

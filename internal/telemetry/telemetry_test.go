@@ -84,6 +84,11 @@ func TestReadyDuringLongSteps(t *testing.T) {
 			return w.Code, w.Body.String()
 		}
 		m.Expect("silver.sensors")
+		m.Begin("silver.sensors")
+		time.Sleep(16 * time.Second)
+		if code, body := probe(); code != 503 || !strings.Contains(body, "its step has been under way for 16s") {
+			t.Errorf("a first step of 16 s: %d %q", code, body)
+		}
 		m.Observe("silver.sensors", smelt.Progress{}, time.Second, nil)
 		m.Begin("silver.sensors")
 		m.Begin("maintain.silver.sensors") // nobody expects it
