@@ -37,7 +37,7 @@ func (s *settings) askRun(ctx context.Context, path string) (*http.Response, err
 	case http.StatusUnauthorized:
 		err = fmt.Errorf("smelt run on %s wants another SMELT_HTTP_TOKEN than is set here", s.HTTP)
 	default:
-		err = fmt.Errorf("%s: %s", request.URL, response.Status)
+		err = fmt.Errorf("%s: %s: is something else there than smelt run? say where that is with SMELT_HTTP", request.URL, response.Status)
 	}
 	return nil, errors.Join(err, response.Body.Close())
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"smelt/internal/telemetry"
 )
 
 // refuseAtWork refuses to drop what a `smelt run` keeps: it would make it anew at
@@ -63,7 +65,7 @@ func (s *settings) failing(ctx context.Context) (map[string]string, error) {
 	}
 	wrong := map[string]string{}
 	for _, step := range steps {
-		if step.wrong != "" {
+		if step.wrong != "" && step.wrong != telemetry.NotYet {
 			wrong[step.stage] = step.wrong
 		}
 	}

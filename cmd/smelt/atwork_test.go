@@ -1,8 +1,17 @@
 package main
 
 import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"smelt"
+	"smelt/internal/telemetry"
 )
 
 func TestReadStages(t *testing.T) {
@@ -11,5 +20,36 @@ func TestReadStages(t *testing.T) {
 	want := []stageReady{{"bronze.x", ""}, {"gold.x_hourly", "has not been stepped yet"}, {"silver.x", "put a: b; close: c"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestFailing asks a smelt run that has just started, and one of whose stages fails.
+func TestFailing(t *testing.T) {
+	t.Parallel()
+	metrics := telemetry.New()
+	server, err := telemetry.Serve(telemetry.Config{Address: "127.0.0.1:0", Metrics: metrics, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	s := &settings{HTTP: server.Address()}
+	metrics.Expect("bronze.x", "silver.x")
+	if got, err := s.failing(t.Context()); len(got) != 0 || err != nil {
+		t.Errorf("before the first steps: got %q and error %v, want nothing wrong", got, err)
+	}
+	metrics.Observe("silver.x", smelt.Progress{}, time.Second, errors.New("denied"))
+	if got, err := s.failing(t.Context()); len(got) != 1 || got["silver.x"] != "denied" || err != nil {
+		t.Errorf("got %q and error %v", got, err)
+	}
+}
+
+// TestAskAnother asks where something else serves than a smelt run.
+func TestAskAnother(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	s := &settings{Home: t.TempDir(), HTTP: strings.TrimPrefix(server.URL, "http://")}
+	if _, err := s.failing(t.Context()); err == nil || !strings.Contains(err.Error(), "404 Not Found: is something else there than smelt run? say where that is with SMELT_HTTP") {
+		t.Errorf("got error %v", err)
 	}
 }

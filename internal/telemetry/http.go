@@ -98,7 +98,7 @@ func (c Config) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown := []byte(r.Header.Get("Authorization"))
 		switch {
-		case c.Token == "" && !isLocal(r.Host):
+		case c.Token == "" && !c.isLocal(r.Host):
 			http.Error(w, "ask under 127.0.0.1 or localhost", http.StatusForbidden)
 		case c.Token != "" && subtle.ConstantTimeCompare(shown, []byte("Bearer "+c.Token)) != 1:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -109,12 +109,14 @@ func (c Config) guard(next http.Handler) http.Handler {
 	})
 }
 
-// isLocal says whether a Host header names this machine for itself.
-func isLocal(host string) bool {
+// isLocal says whether a Host header names this machine for itself: as loopback, or as
+// the address does at which it listens.
+func (c Config) isLocal(host string) bool {
+	ours, _, _ := net.SplitHostPort(c.Address) // it has been resolved
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	return host == "localhost" || net.ParseIP(strings.Trim(host, "[]")).IsLoopback()
+	return host == "localhost" || strings.EqualFold(host, ours) || net.ParseIP(strings.Trim(host, "[]")).IsLoopback()
 }
 
 // readyz is open to probes; how each stage is, which ?verbose tells, is not.

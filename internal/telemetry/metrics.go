@@ -161,7 +161,10 @@ func (m *Metrics) Expect(stages ...string) {
 	}
 }
 
-var errNotYet = errors.New("has not been stepped yet")
+// NotYet is what is wrong with a stage before its first step has ended: nothing so far.
+const NotYet = "has not been stepped yet"
+
+var errNotYet = errors.New(NotYet)
 
 // Layer is how a table stands.
 type Layer struct {

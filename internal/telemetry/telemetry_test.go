@@ -218,6 +218,28 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// TestLocalNames has smelt listen at names of loopback.
+func TestLocalNames(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		address, host string
+		want          bool
+	}{
+		{"build7:8088", "build7:8088", true}, // which many an /etc/hosts has as 127.0.1.1
+		{"build7:8088", "Build7", true},
+		{"build7:8088", "127.0.1.1:8088", true},
+		{"build7:8088", "page.test:8088", false},
+		{"127.0.0.1:8088", "build7:8088", false},
+		{"127.0.0.1:8088", "", false},
+		{"[::1]:8088", "[::1]:8088", true},
+		{"[::1]:8088", "[::1]", true},
+	} {
+		if got := (telemetry.Config{Address: c.address}).IsLocal(c.host); got != c.want {
+			t.Errorf("at %s, asked for as %q: %t, want %t", c.address, c.host, got, c.want)
+		}
+	}
+}
+
 // TestTokenNeeded has others able to reach the address.
 func TestTokenNeeded(t *testing.T) {
 	t.Parallel()
