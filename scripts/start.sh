@@ -13,6 +13,7 @@ compose() {
 		exit 2
 	fi
 	cd "$root"
+	[ -z "$(tail -c 1 .env 2>/dev/null)" ] || echo >>.env # its last line has no end yet
 	for name in MINIO_ROOT_PASSWORD POSTGRES_PASSWORD SMELT_HTTP_TOKEN; do
 		grep -qs "^$name=" .env && continue
 		(umask 077 && printf '%s=%s\n' "$name" "$(secret)" >>.env)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strconv"
@@ -46,7 +47,7 @@ type connectedTable struct{ Schema, Name, Metadata string }
 
 // Run prints a configuration to paste. It holds the real passwords: that is
 // what it is for.
-func (c *connectCmd) Run(ctx context.Context, s *settings, io *streams) error {
+func (c *connectCmd) Run(ctx context.Context, s *settings, streams *streams) error {
 	lake, err := s.openReader(ctx)
 	if err != nil {
 		return err
@@ -64,12 +65,17 @@ func (c *connectCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err := conn.list(ctx, lake); err != nil {
 		return err
 	}
+	return conn.write(streams.Out, c.Engine)
+}
+
+// write writes the configuration of an engine.
+func (c *connection) write(w io.Writer, engine string) error {
 	quote := template.FuncMap{"yaml": quoteYAML, "property": quoteProperty, "sql": duck.Literal, "name": duck.Quote}
-	t, err := template.New(c.Engine).Funcs(quote).Parse(configurations[c.Engine])
+	t, err := template.New(engine).Funcs(quote).Parse(configurations[engine])
 	if err != nil {
 		return err
 	}
-	return t.Execute(io.Out, conn)
+	return t.Execute(w, c)
 }
 
 func (s *settings) connection(db postgres.Address, keys store.Keys) *connection {
@@ -137,6 +143,7 @@ func quoteProperty(s string) string { return strings.ReplaceAll(s, `\`, `\\`) }
 var configurations = map[string]string{
 	"trino": `# etc/catalog/{{.Catalog}}.properties. It holds passwords: keep it from others' eyes (chmod 600).
 {{if .CA}}# Java trusts the authorities of its truststore: add those of {{.CA}} to it (keytool -importcert -cacerts).
+{{end}}{{if .Session}}# Trino takes no session token, so these temporary keys are no use to it: give it lasting ones, or leave them out and give it a role.
 {{end}}# Then: SELECT * FROM {{.Catalog}}.{{.Example}}
 connector.name=iceberg
 iceberg.catalog.type=jdbc

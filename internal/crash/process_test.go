@@ -13,7 +13,6 @@ import (
 	"smelt"
 	"smelt/ingest"
 	"smelt/internal/line"
-	"smelt/internal/pipetest"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
@@ -237,5 +236,3 @@ func (s *source) Commit(ctx context.Context, next map[int32]int64) error {
 func (s *source) Describe(ctx context.Context) (smelt.Description, error) {
 	return read(s.p, func() (smelt.Description, error) { return s.LogSource.Describe(ctx) })
 }
-
-var _ = pipetest.NewLocks

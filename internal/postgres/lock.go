@@ -103,7 +103,7 @@ func (db *DB) tryLock(ctx context.Context, conn *pgxpool.Conn, key int64) error 
 	if locked := string(results[len(results)-1].Rows[0][0]) == "t"; locked {
 		return nil
 	}
-	if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {
+	if err := rollback(ctx, conn); err != nil {
 		return err
 	}
 	return smelt.ErrLocked
@@ -116,7 +116,7 @@ func (db *DB) waitLock(ctx context.Context, conn *pgxpool.Conn, key int64) error
 		if sqlState(err) != lockNotAvailable {
 			return err
 		}
-		if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {
+		if err := rollback(ctx, conn); err != nil {
 			return err
 		}
 	}
@@ -158,12 +158,18 @@ func (db *DB) hold(ctx context.Context, name string, conn *pgxpool.Conn) (releas
 		if err := <-renewed; err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
-		defer cancel()
-		if _, err := conn.Exec(ctx, `ROLLBACK`); err != nil {
+		if err := rollback(ctx, conn); err != nil {
 			lost(err)
 		}
 	}
+}
+
+// rollback ends the transaction of a lock, or of an attempt at one.
+func rollback(ctx context.Context, conn *pgxpool.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, unlockTimeout)
+	defer cancel()
+	_, err := conn.Exec(ctx, `ROLLBACK`)
+	return err
 }
 
 // renew gives the server a sign of life every so often until stop is closed, or

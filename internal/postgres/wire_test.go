@@ -145,3 +145,25 @@ func TestLockWaitsInTurns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSilenceBetweenTurns has the server fall silent when a turn of a wait is over.
+func TestSilenceBetweenTurns(t *testing.T) {
+	t.Parallel()
+	d, waiting, wire := overWire(t)
+	holder := open(t, d.dsn())
+	unlock, err := holder.TryLock(t.Context(), "silver.x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	waiting.SetWaitFor(10 * time.Millisecond)
+	wire.Set(wiretest.Fault{LoseReply: func(request []byte) bool {
+		if bytes.Contains(request, []byte("ROLLBACK")) {
+			wire.Set(wiretest.Fault{Silent: true})
+		}
+		return false
+	}})
+	if _, err := waiting.Lock(t.Context(), "silver.x"); !errors.Is(err, smelt.ErrDatabase) || !strings.Contains(err.Error(), "does not answer in time") {
+		t.Errorf("got %v, want that the server does not answer", err)
+	}
+}
