@@ -27,6 +27,7 @@ type topic struct {
 	committed map[int32]int64
 	opened    int
 	newest    *source
+	polled    func() // called when records are returned; nil: not
 }
 
 func newTopic() *topic {
@@ -115,6 +116,8 @@ func (s *source) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 	}
 	if len(records) == 0 {
 		<-ctx.Done()
+	} else if s.polled != nil {
+		s.polled()
 	}
 	return records, nil
 }

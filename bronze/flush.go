@@ -25,11 +25,12 @@ func (w *Writer) flush(ctx context.Context) (smelt.Progress, error) {
 	var (
 		wg       sync.WaitGroup
 		mu       sync.Mutex
-		progress smelt.Progress
+		progress = w.early
 		errs     []error
 		settled  = make(map[int32]int64)
 		slots    = make(chan struct{}, puts)
 	)
+	w.early = smelt.Progress{}
 	for _, p := range w.all() {
 		if p.bytes() == 0 {
 			continue
@@ -136,9 +137,16 @@ func (w *Writer) lastOf(ctx context.Context, id int32) (Meta, error) {
 }
 
 // resume is the smelt.Resume that the source gets: it goes on at the end of the
-// partition's chain, or at the log's start when there is no chain.
+// partition's chain, or at the log's start when there is no chain. What is buffered of
+// the partition is put before: the log may have it no more.
 func (w *Writer) resume(ctx context.Context, id int32, held held) (next int64, err error) {
 	p := w.given(id)
+	done, _, err := p.settle(ctx, w)
+	w.early.Records += done.Records
+	w.early.Bytes += done.Bytes
+	if err != nil && !errors.Is(err, errTurn) {
+		return 0, fmt.Errorf("resume partition %d of %s: %w", id, w.cfg.Pipeline, err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, before := wall(), p.stop

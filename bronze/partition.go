@@ -142,17 +142,19 @@ func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress,
 var errTurn = errors.New("the chain goes on otherwise than the log that was read, and is read anew")
 
 // goesOn says whether what is buffered goes on after another writer's object: that
-// has the log's offsets as this writer has them, and the log is still the one that it
-// was read from. In doubt it does not.
+// has the log's offsets as this writer has them, and the log is still the one in which
+// the records of both were. In doubt it does not. What the log has deleted since
+// matters not: it is buffered.
 func (p *partition) goesOn(ctx context.Context, w *Writer, there Meta) bool {
-	if there.Base != p.base {
+	if there.Base != p.base || !there.sameLog(w.topic()) {
 		return false
 	}
-	held, err := p.held(ctx, there.Epoch)
-	if err == nil {
-		_, err = Continue(w.cfg.Pipeline, p.id, there, w.topic(), held)
+	for _, m := range []Meta{there, p.lines.meta} {
+		if log, err := p.held(ctx, m.Epoch); err != nil || m.End-p.base > log.End {
+			return false
+		}
 	}
-	return err == nil
+	return true
 }
 
 // put puts the sealed object and returns the metadata of the object that is at

@@ -58,7 +58,8 @@ type Writer struct {
 	reader *Reader
 	source smelt.Source // nil when it is not open
 	stock  *chunks
-	coders sync.Pool // of encoder
+	coders sync.Pool      // of encoder
+	early  smelt.Progress // of what was put while the source was polled
 
 	mu         sync.Mutex
 	partitions map[int32]*partition

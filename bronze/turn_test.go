@@ -1,0 +1,98 @@
+package bronze_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/internal/store"
+)
+
+// TestDeletedWhileBuffered lets retention overtake a reader that has records which
+// are not in the lake yet: they go there before the lake is asked again.
+func TestDeletedWhileBuffered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lake, tp := store.NewMemory(), newTopic()
+		w := newWriter(t, "a", lake, tp)
+		tp.fill(1, 2)
+		step(t, w)
+		tp.fill(1, 3)
+		want := len(tp.records[0])
+		tp.polled = func() { // once, with records that are on their way
+			tp.polled = nil
+			tp.fill(1, 4)
+			tp.records[0] = tp.records[0][want+1:]
+			tp.start = tp.records[0][0].Offset
+		}
+		progress, err := w.Step(t.Context())
+		var stop *bronze.Stop
+		if !errors.As(err, &stop) || stop.Misfit != bronze.MisfitGap {
+			t.Fatalf("step: %v, want a gap", err)
+		}
+		if got, _ := readAll(t, lake, 0); len(got) != want || progress.Records != 3 {
+			t.Errorf("%d records are in the lake, of %d that were read; the step says %d", len(got), want, progress.Records)
+		}
+	})
+}
+
+// TestTurn holds a writer up with records that it has read, while another one goes on
+// with a log that has lost its end since, or its beginning.
+func TestTurn(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		meanwhile func(tp *topic, step func())
+		turns     bool
+		want      string
+	}{
+		// What was read of the end that is lost does not go after what is there now.
+		{"lost its end", func(tp *topic, step func()) {
+			tp.records[0] = tp.records[0][:6]
+			tp.epoch++
+			tp.produce(smelt.Record{Value: []byte("new 6")}, 0)
+			step()
+		}, true, "0 1 2 3 4 5 new 6"},
+		// The other writer has half of it, and the log has none of it any more.
+		{"lost its beginning", func(tp *topic, step func()) {
+			all := tp.records[0]
+			tp.records[0] = all[:6]
+			step()
+			tp.records[0], tp.start = all[8:], 8
+		}, false, "0 1 2 3 4 5 6 7 8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				lake, tp := store.NewMemory(), newTopic()
+				other := newWriter(t, "b", lake, tp)
+				var armed atomic.Bool
+				w := newWriter(t, "a", store.NewFaulty(lake, func(op store.Op) store.Fault {
+					if op.Name == "put" && armed.CompareAndSwap(true, false) {
+						c.meanwhile(tp, func() { step(t, other) })
+					}
+					return store.None
+				}), tp)
+				for i := range 9 {
+					tp.produce(smelt.Record{Value: fmt.Append(nil, i)}, 0)
+					if i == 3 {
+						step(t, w)
+						armed.Store(true)
+					}
+				}
+				if _, err := w.Step(t.Context()); errors.Is(err, bronze.ErrTurn) != c.turns || err != nil && !c.turns {
+					t.Errorf("step: %v", err)
+				}
+				var got []string
+				lines, _ := readAll(t, lake, 0)
+				for _, l := range lines {
+					got = append(got, string(l.Record.Value))
+				}
+				if all := strings.Join(got, " "); all != c.want {
+					t.Errorf("in the lake: %s; want %s", all, c.want)
+				}
+			})
+		})
+	}
+}
