@@ -81,14 +81,15 @@ type Kafka struct {
 	topicID   kadm.TopicID       // as first described
 
 	// Of the goroutine that polls.
-	next    map[int32]int64      // by partition, the least offset that may follow
-	askNext time.Time            // when the lake is asked again about those that are not read
-	fetched []kgo.FetchPartition // taken from the client
-	taken   int                  // how many of fetched were returned
-	trouble error                // came with records; the next Poll returns it
-	failed  error                // has ended the source
-	records []smelt.Record       // what Poll returned last
-	headers []smelt.Header       // of records
+	next     map[int32]int64      // by partition, the least offset that may follow
+	askNext  time.Time            // when the lake is asked again about one of those that are not read
+	askAfter int32                // the one that was asked about last
+	fetched  []kgo.FetchPartition // taken from the client
+	taken    int                  // how many of fetched were returned
+	trouble  error                // came with records; the next Poll returns it
+	failed   error                // has ended the source
+	records  []smelt.Record       // what Poll returned last
+	headers  []smelt.Header       // of records
 }
 
 // OpenKafka joins the group and reads the topic from where cfg.Resume says. It

@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"smelt"
 	"smelt/ingest"
@@ -75,6 +77,31 @@ func unusedAddress(t testing.TB) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+func TestKafkaRefusedEarly(t *testing.T) {
+	t.Parallel()
+	ingest.RefusedEarly(newBroker(t, 1).withClient(t).client) // it panicked
+}
+
+// TestKafkaWithoutEpochs reads from a broker that cannot be asked about epochs.
+func TestKafkaWithoutEpochs(t *testing.T) {
+	t.Parallel()
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.OffsetForLeaderEpoch), -1)
+	b := newBroker(t, 1, kfake.MaxVersions(versions)).withClient(t)
+	b.append(t, make([]smelt.Record, 3)...)
+	source := b.open(t, func(ctx context.Context, _ int32, held func(context.Context, int32) (smelt.Extent, error)) (int64, error) {
+		extent, err := held(ctx, 0)
+		return extent.End - 1, err
+	})
+	defer source.Close()
+	if records, err := source.Poll(deadline(t), 1<<20); err != nil || len(records) != 1 || records[0].Offset != 2 {
+		t.Errorf("poll: got %v and error %v, want the record at offset 2", records, err)
+	}
+	if d, err := ingest.DescribeTopic(deadline(t), b.cluster, topicName, map[int32]int32{0: 0}); err != nil || len(d.Shared) > 0 || d.Partitions[0].End != 3 {
+		t.Errorf("describe: got %+v and error %v", d, err)
+	}
 }
 
 func TestKafkaBegins(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"smelt"
 )
@@ -124,25 +125,26 @@ func (k *Kafka) positions(ctx context.Context, a *ask) error {
 // askEvery is how soon a partition that is not to be read is asked about again.
 const askEvery = 3 * time.Second
 
-// askAgain asks about the partitions that are not read, when it is time to, and
-// begins those that may be read by now.
+// askAgain asks about one of the partitions that are not read, in turn, when it is
+// time to, and begins it when it may be read by now. So the others are not kept waiting,
+// however many there are.
 func (k *Kafka) askAgain(ctx context.Context) error {
 	stopped := k.notRead()
 	if len(stopped) == 0 || time.Now().Before(k.askNext) {
 		return nil
 	}
-	k.askNext = time.Now().Add(askEvery)
-	for _, p := range stopped {
-		next, err := k.position(ctx, context.WithoutCancel(ctx), p)
-		if errors.Is(err, smelt.ErrStopped) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {p: {Epoch: -1, Offset: next}}})
-		k.begin(p, next)
+	turn, _ := slices.BinarySearch(stopped, k.askAfter+1)
+	p := stopped[turn%len(stopped)]
+	next, err := k.position(ctx, context.WithoutCancel(ctx), p)
+	k.askAfter, k.askNext = p, time.Now().Add(askEvery/time.Duration(len(stopped)))
+	if errors.Is(err, smelt.ErrStopped) {
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {p: {Epoch: -1, Offset: next}}})
+	k.begin(p, next)
 	return nil
 }
 
@@ -165,22 +167,23 @@ func (k *Kafka) stop(partition int32) {
 func (k *Kafka) begin(partition int32, next int64) {
 	k.next[partition] = next
 	k.cfg.Log.Info("partition assigned", "topic", k.cfg.Topic, "partition", partition, "offset", next)
-	k.forget(partition)
+	k.forget(k.client, partition)
 }
 
-// gone is called by the client when partitions are no longer this instance's.
-func (k *Kafka) gone(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-	k.forget(partitions[k.cfg.Topic]...)
+// gone is called by the client when partitions are no longer this instance's. A group
+// that refuses the instance has it called at once: there may be no k.client yet.
+func (k *Kafka) gone(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
+	k.forget(client, partitions[k.cfg.Topic]...)
 }
 
 // forget that partitions are not read.
-func (k *Kafka) forget(partitions ...int32) {
+func (k *Kafka) forget(client *kgo.Client, partitions ...int32) {
 	k.mu.Lock()
 	for _, p := range partitions {
 		delete(k.stopped, p)
 	}
 	k.mu.Unlock()
-	k.client.ResumeFetchPartitions(map[string][]int32{k.cfg.Topic: partitions})
+	client.ResumeFetchPartitions(map[string][]int32{k.cfg.Topic: partitions})
 }
 
 // position asks the lake where a partition begins. It goes on when ctx has ended,
@@ -220,8 +223,9 @@ func (k *Kafka) held(ctx context.Context, partition, epoch int32) (smelt.Extent,
 }
 
 // shared asks, for the epochs of some partitions' records, up to where the logs are
-// still those in which the records were. A partition without an epoch is left out. A
-// log that knows the epoch no more has gone back to before it, nobody can tell how far.
+// still those in which the records were. A partition without an epoch is left out, and
+// so are all where the brokers cannot tell. A log that knows the epoch no more has gone
+// back to before it, nobody can tell how far.
 func (k *Kafka) shared(ctx context.Context, epochs map[int32]int32) (map[int32]int64, error) {
 	request := kadm.OffsetForLeaderEpochRequest{}
 	for p, epoch := range epochs {
@@ -238,10 +242,26 @@ func (k *Kafka) shared(ctx context.Context, epochs map[int32]int32) (map[int32]i
 		err = errors.Join(err, reply.Err)
 		shared[p] = max(0, reply.EndOffset)
 	}
+	if err != nil && !k.tellsEpochs(ctx) {
+		return map[int32]int64{}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask for the ends of epochs: %w", k.cfg.Cluster.explain(k.cfg.Topic, err))
 	}
 	return shared, nil
+}
+
+// tellsEpochs says whether the brokers let a reader ask about epochs. Those before Kafka
+// 2.1 do not, nor do all that only speak like Kafka.
+func (k *Kafka) tellsEpochs(ctx context.Context) bool {
+	const readers = 3                      // the version that has them
+	brokers, _ := k.admin.ApiVersions(ctx) // who does not answer now has not answered before
+	for _, broker := range brokers {
+		if version, ok := broker.KeyMaxVersion(int16(kmsg.OffsetForLeaderEpoch)); broker.Err == nil && (!ok || version < readers) {
+			return false
+		}
+	}
+	return true
 }
 
 // extents asks for every partition's start, and its end as listEnd has it.
@@ -279,7 +299,7 @@ func (k *Kafka) fault(partition int32, err error) {
 	case errors.Is(err, kerr.OffsetOutOfRange), errors.As(err, &lost):
 		k.cfg.Log.Warn("the log no longer holds what comes next", "topic", k.cfg.Topic, "partition", partition, "offset", k.next[partition], "error", err)
 		k.stop(partition)
-		k.askNext = time.Time{}
+		k.askAfter, k.askNext = partition-1, time.Time{}
 	case errors.Is(err, kerr.UnknownTopicID):
 		k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
 			"topic %s was deleted or re-created while it was read: %w", k.cfg.Topic, err))
