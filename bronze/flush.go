@@ -172,7 +172,7 @@ func (w *Writer) resume(ctx context.Context, id int32, held held) (next int64, e
 		p.restart(last, at, w.stock)
 		return next, nil
 	}
-	if errors.As(err, &p.stop); before == nil || before.Wrong() != p.stop.Wrong() {
+	if errors.As(err, &p.stop); before == nil || before.Misfit != p.stop.Misfit {
 		w.cfg.Log.Error("partition stopped", "pipeline", w.cfg.Pipeline, "partition", id, "error", err)
 	}
 	p.stopped = at

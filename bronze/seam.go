@@ -102,8 +102,13 @@ func (s *Stop) Next() int64 { return s.Last.End - s.Last.Base }
 
 // Error says what is wrong, and what an operator may do.
 func (s *Stop) Error() string {
-	return fmt.Sprintf("partition %d of %s is stopped: %s. Nothing is skipped until you decide: bring back what was there, or %s",
-		s.Partition, s.Pipeline, s.Wrong(), s.choice())
+	return fmt.Sprintf("%s: %s. Nothing is skipped until you decide: bring back what was there, or %s", s.What(), s.Wrong(), s.choice())
+}
+
+// What says what is stopped: the beginning of the error, which stays as it is while the
+// log moves on.
+func (s *Stop) What() string {
+	return fmt.Sprintf("partition %d of %s is stopped", s.Partition, s.Pipeline)
 }
 
 // Wrong says what is wrong.

@@ -1,8 +1,10 @@
 package bronze_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,4 +97,28 @@ func TestTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStopIsLoggedOnce has a partition that stays stopped while its log moves on.
+func TestStopIsLoggedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		tp := newTopic()
+		w := newWriter(t, "a", store.NewMemory(), tp, func(c *bronze.Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+		tp.fill(1, 2)
+		step(t, w)
+		tp.id, tp.records[0] = "topic-2", nil
+		if _, err := w.Step(t.Context()); err == nil {
+			t.Fatal("the topic was re-created, and nobody says so")
+		}
+		for range 3 {
+			tp.fill(1, 1)
+			if _, err := w.Step(t.Context()); !errors.Is(err, smelt.ErrStopped) {
+				t.Fatalf("step: %v", err)
+			}
+		}
+		if n := strings.Count(log.String(), "partition stopped"); n != 1 {
+			t.Errorf("it was logged %d times:\n%s", n, &log)
+		}
+	})
 }

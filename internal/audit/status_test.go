@@ -228,6 +228,14 @@ func TestStatusFailing(t *testing.T) {
 	if !strings.Contains(got, "! bronze.readings does not get on: "+full) || strings.Count(got, full) != 1 || strings.Contains(got, "denied") {
 		t.Errorf("it does not say once what is wrong here:\n%s", got)
 	}
+	w.Topic.Recreate()
+	probe.Failing = func(context.Context) (map[string]string, error) {
+		const then = "partition 1 of readings is stopped: the lake was filled from topic log, but this is topic log+, which holds 0 to 99"
+		return map[string]string{"bronze.readings": then}, nil
+	}
+	if got := text(audit.Gather(t.Context(), probe, w.pipeline, time.Now())); strings.Contains(got, "does not get on") || !strings.Contains(got, "source switch") {
+		t.Errorf("it says twice why a partition is stopped:\n%s", got)
+	}
 	probe.Failing = func(context.Context) (map[string]string, error) { return nil, errDown }
 	if got = text(audit.Gather(t.Context(), probe, w.pipeline, time.Now())); !strings.Contains(got, "Whether the stages get on is not known: "+errDown.Error()) {
 		t.Errorf("it does not say that smelt run did not tell:\n%s", got)

@@ -72,7 +72,7 @@ func (g *gathering) fails() {
 	seen := map[string]bool{}
 	for _, s := range g.Stages {
 		why := g.failing[s.Table]
-		stopped := slices.ContainsFunc(g.stops, func(stop *bronze.Stop) bool { return strings.Contains(why, stop.Wrong()) })
+		stopped := slices.ContainsFunc(g.stops, func(stop *bronze.Stop) bool { return strings.HasPrefix(why, stop.What()+":") })
 		if why != "" && !stopped && !seen[why] {
 			seen[why] = true
 			g.say("./bin/smelt status --watch", "%s does not get on: %s.", s.Table, strings.TrimSuffix(why, "."))
