@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"smelt"
 	"smelt/ingest"
 )
 
@@ -63,7 +62,7 @@ func TestKafkaACLs(t *testing.T) {
 	}
 	trimmer := ingest.NewTrimmer(ingest.TrimConfig{
 		Cluster: as("trim"), Topic: topicName, Log: slog.New(slog.DiscardHandler), Keep: 1,
-		Have: func(context.Context, smelt.Description) (map[int32]int64, error) { return map[int32]int64{0: 2}, nil },
+		Have: func(context.Context, ingest.Describe) (map[int32]int64, error) { return map[int32]int64{0: 2}, nil },
 	})
 	if p, err := trimmer.Step(deadline(t)); p.Records != 1 || err != nil {
 		t.Errorf("trim: got %+v and error %v, want 1 record deleted", p, err)

@@ -19,6 +19,11 @@ func DescribeTopic(ctx context.Context, cluster Cluster, topic string, epochs ma
 	}
 	defer client.Close()
 	k := &Kafka{cfg: KafkaConfig{Cluster: cluster, Topic: topic}, client: client, admin: kadm.NewClient(client)}
+	return k.describe(ctx, epochs)
+}
+
+// describe is a Describe.
+func (k *Kafka) describe(ctx context.Context, epochs map[int32]int32) (smelt.Description, error) {
 	d, err := k.Describe(ctx)
 	if err != nil {
 		return smelt.Description{}, err

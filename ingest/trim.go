@@ -32,10 +32,14 @@ type TrimConfig struct {
 	Keep    int64 // records of a partition that stay; KeepRecords when 0
 
 	// Have gives, by partition, up to which offset (exclusive) the lake has the
-	// records of this very topic for whoever reads it. A partition that somebody has
+	// records of this very log for whoever reads it. A partition that somebody has
 	// nothing of is left out.
-	Have func(context.Context, smelt.Description) (map[int32]int64, error)
+	Have func(context.Context, Describe) (map[int32]int64, error)
 }
+
+// Describe describes a topic, and says for each partition in epochs up to where its log
+// is the one in which a record of that epoch was.
+type Describe func(ctx context.Context, epochs map[int32]int32) (smelt.Description, error)
 
 // Trimmer deletes from a topic what the lake has, but for the newest records: for a
 // broker that has no retention of its own. It never empties a partition, whose
@@ -81,7 +85,7 @@ func (t *Trimmer) trim(ctx context.Context) (records int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	have, err := t.Have(ctx, topic)
+	have, err := t.Have(ctx, k.describe)
 	if err != nil {
 		return 0, err
 	}

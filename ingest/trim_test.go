@@ -53,7 +53,11 @@ func TestTrimmer(t *testing.T) {
 	asked := 0
 	trimmer := ingest.NewTrimmer(ingest.TrimConfig{
 		Cluster: b.cluster, Topic: topicName, Log: slog.New(slog.DiscardHandler), Keep: keep,
-		Have: func(_ context.Context, d smelt.Description) (map[int32]int64, error) {
+		Have: func(ctx context.Context, describe ingest.Describe) (map[int32]int64, error) {
+			d, err := describe(ctx, map[int32]int32{0: 0})
+			if err != nil || d.Shared[0] != d.Partitions[0].End {
+				t.Errorf("described as %+v, error %v", d, err)
+			}
 			if asked++; len(d.Partitions) != len(cases) || d.Topic == "" || d.Cluster == "" {
 				t.Errorf("asked of %+v", d)
 			}
@@ -89,7 +93,7 @@ func TestTrimmerTrouble(t *testing.T) {
 	unknown := errors.New("unknown")
 	trimmer := ingest.NewTrimmer(ingest.TrimConfig{
 		Cluster: b.cluster, Topic: topicName, Log: slog.New(slog.DiscardHandler), Keep: 1,
-		Have: func(context.Context, smelt.Description) (map[int32]int64, error) {
+		Have: func(context.Context, ingest.Describe) (map[int32]int64, error) {
 			return map[int32]int64{0: 10}, unknown
 		},
 	})

@@ -57,23 +57,33 @@ type joints struct {
 
 // joints looks at the chains, and then at the topic.
 func (s *settings) joints(ctx context.Context, objects smelt.Store, p *smelt.Pipeline) (*joints, error) {
-	j := &joints{pipeline: p, reader: bronze.NewReader(objects, p.Name), ends: map[int32]bronze.Meta{}}
-	partitions, err := j.reader.Partitions(ctx)
+	reader := bronze.NewReader(objects, p.Name)
+	ends, epochs, err := chainEnds(ctx, reader)
 	if err != nil {
 		return nil, err
 	}
-	epochs := map[int32]int32{}
-	for _, id := range partitions {
-		if j.ends[id], err = j.reader.Last(ctx, id); err != nil {
-			return nil, err
-		}
-		epochs[id] = j.ends[id].Epoch
-	}
-	if j.source, err = s.describe(ctx, p, epochs); err != nil {
+	source, err := s.describe(ctx, p, epochs)
+	if err != nil {
 		return nil, err
 	}
-	j.stops = bronze.Stops(p.Name, j.ends, j.source)
-	return j, nil
+	return &joints{pipeline: p, reader: reader, ends: ends, source: source, stops: bronze.Stops(p.Name, ends, source)}, nil
+}
+
+// chainEnds are the last objects of a pipeline's chains, by partition, and the epochs of
+// their records.
+func chainEnds(ctx context.Context, reader *bronze.Reader) (ends map[int32]bronze.Meta, epochs map[int32]int32, err error) {
+	partitions, err := reader.Partitions(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ends, epochs = map[int32]bronze.Meta{}, map[int32]int32{}
+	for _, id := range partitions {
+		if ends[id], err = reader.Last(ctx, id); err != nil {
+			return nil, nil, err
+		}
+		epochs[id] = ends[id].Epoch
+	}
+	return ends, epochs, nil
 }
 
 // Run shows the partitions of pipelines.

@@ -21,17 +21,17 @@ func (s *settings) trimmers(pipelines []*smelt.Pipeline, objects smelt.Store, lo
 		return nil, err
 	}
 	var stages []smelt.Stage
-	readers := map[string][]*bronze.Reader{}
+	names := map[string][]string{} // of the pipelines, by topic
 	for _, p := range pipelines {
-		if readers[p.Topic] == nil {
+		if names[p.Topic] == nil {
 			stages = append(stages, ingest.NewTrimmer(ingest.TrimConfig{
 				Cluster: cluster, Topic: p.Topic, Log: log,
-				Have: func(ctx context.Context, d smelt.Description) (map[int32]int64, error) {
-					return inLake(ctx, readers[p.Topic], d)
+				Have: func(ctx context.Context, describe ingest.Describe) (map[int32]int64, error) {
+					return inLake(ctx, objects, names[p.Topic], describe)
 				},
 			}))
 		}
-		readers[p.Topic] = append(readers[p.Topic], bronze.NewReader(objects, p.Name))
+		names[p.Topic] = append(names[p.Topic], p.Name)
 	}
 	return stages, nil
 }
@@ -44,20 +44,21 @@ func (s *settings) trims() bool {
 }
 
 // inLake gives up to which offset every one of some pipelines has the partitions of
-// a topic. A partition is left out of which one has nothing, or has records of
-// another topic or cluster.
-func inLake(ctx context.Context, pipelines []*bronze.Reader, topic smelt.Description) (map[int32]int64, error) {
+// their topic. A partition is left out of which one has nothing, or has records of
+// another topic or cluster, or of an end that the log has lost.
+func inLake(ctx context.Context, objects smelt.Store, pipelines []string, describe ingest.Describe) (map[int32]int64, error) {
 	have, lacking := map[int32]int64{}, map[int32]bool{}
-	for _, r := range pipelines {
-		partitions, err := r.Partitions(ctx)
+	for _, name := range pipelines {
+		ends, epochs, err := chainEnds(ctx, bronze.NewReader(objects, name))
 		if err != nil {
 			return nil, err
 		}
-		ends := map[int32]bronze.Meta{}
-		for _, id := range partitions {
-			if ends[id], err = r.Last(ctx, id); err != nil {
-				return nil, err
-			}
+		topic, err := describe(ctx, epochs)
+		if err != nil {
+			return nil, err
+		}
+		for _, stop := range bronze.Stops(name, ends, topic) {
+			lacking[stop.Partition] = true
 		}
 		for id := range topic.Partitions {
 			end, ok := ends[id]

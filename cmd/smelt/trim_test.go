@@ -70,7 +70,6 @@ func TestInLake(t *testing.T) {
 			topic.Append(smelt.Record{Partition: p, Value: []byte("{}")})
 		}
 	}
-	p, q, none := bronze.NewReader(objects, "p"), bronze.NewReader(objects, "q"), bronze.NewReader(objects, "none")
 	send(0, 0)
 	take("q")
 	send(0, 1)
@@ -82,19 +81,22 @@ func TestInLake(t *testing.T) {
 	}
 	other, elsewhere := now, now
 	other.Topic, elsewhere.Cluster = "another", "another"
+	back := now
+	back.Shared = map[int32]int64{0: 2, 1: 1}
 	for _, c := range []struct {
 		name      string
-		pipelines []*bronze.Reader
+		pipelines []string
 		topic     smelt.Description
 		want      map[int32]int64
 	}{
-		{"one", []*bronze.Reader{p}, now, map[int32]int64{0: 3, 1: 1}},
-		{"the least of two, and what both have", []*bronze.Reader{p, q}, now, map[int32]int64{0: 2}},
-		{"one that has nothing yet", []*bronze.Reader{p, none}, now, map[int32]int64{}},
-		{"a topic that was made anew", []*bronze.Reader{p}, other, map[int32]int64{}},
-		{"another cluster", []*bronze.Reader{p}, elsewhere, map[int32]int64{}},
+		{"one", []string{"p"}, now, map[int32]int64{0: 3, 1: 1}},
+		{"the least of two, and what both have", []string{"p", "q"}, now, map[int32]int64{0: 2}},
+		{"one that has nothing yet", []string{"p", "none"}, now, map[int32]int64{}},
+		{"a topic that was made anew", []string{"p"}, other, map[int32]int64{}},
+		{"another cluster", []string{"p"}, elsewhere, map[int32]int64{}},
+		{"a log that has lost its end, and grown since", []string{"p"}, back, map[int32]int64{1: 1}},
 	} {
-		got, err := inLake(t.Context(), c.pipelines, c.topic)
+		got, err := inLake(t.Context(), objects, c.pipelines, func(context.Context, map[int32]int32) (smelt.Description, error) { return c.topic, nil })
 		if err != nil || !maps.Equal(got, c.want) {
 			t.Errorf("%s: got %v, %v, want %v", c.name, got, err, c.want)
 		}
