@@ -206,11 +206,12 @@ func TestRunSpacesRefreshes(t *testing.T) {
 			Keep:    r.stage("keep", idle),
 		}, 122500*time.Millisecond)
 		const s = time.Second
-		if got, want := gaps(r.steps["slow"])[:4], []time.Duration{10 * s, 10 * s, 10 * s, s}; err != nil || !slices.Equal(got, want) {
-			t.Errorf("%v; gaps %v, want %v", err, got, want)
+		// The scheduler calls a job that has just ended once more now and then, which
+		// costs a look at the tables: so the last of these gaps may be none.
+		if got := gaps(r.steps["slow"])[:4]; err != nil || !slices.Equal(got[:3], []time.Duration{10 * s, 10 * s, 10 * s}) || got[3] > s {
+			t.Errorf("%v; gaps %v, want three of 10 s and one of a second at most", err, got)
 		}
-		// One a second and one at the end; the scheduler calls a job that has just
-		// ended once more now and then, which costs a look at the tables.
+		// One a second and one at the end.
 		if got := len(r.steps["quick"]); got < 122+1 || got > 122+1+12 {
 			t.Errorf("the quick refresh ran %d times in 122 s, and once more at the end; want about one a second", got)
 		}
