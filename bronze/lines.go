@@ -96,7 +96,7 @@ func (l *lines) dropBelow(offset int64, stock *chunks) error {
 			}
 		}
 	}
-	kept.meta.Epoch = l.meta.Epoch
+	kept.meta.End, kept.meta.Epoch = l.meta.End, l.meta.Epoch
 	l.clear(stock)
 	*l = kept
 	return nil

@@ -36,7 +36,7 @@ type Meta struct {
 	Retired Counts
 
 	Start int64 // the object's position
-	End   int64 // where the chain goes on: after the last record's offset
+	End   int64 // where the chain goes on: after the last record's offset, and those known to have none
 	First int64 // the offset of the first record; -1 when there is none: of a seam, or after retirement
 	Last  int64 // the offset of the last record; likewise
 
@@ -96,7 +96,7 @@ func (m *Meta) add(r *smelt.Record, kind Kind, lineBytes int) {
 	m.Bytes += int64(lineBytes)
 	m.Longest = max(m.Longest, int64(lineBytes))
 	m.Last = r.Offset
-	m.End = r.Offset + 1
+	m.End = r.Offset + 1 + r.Skip
 	m.Epoch = r.Epoch
 	switch kind {
 	case KindTombstone:

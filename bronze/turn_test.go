@@ -122,3 +122,15 @@ func TestStopIsLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestMarkDeleted has retention delete all of a log: the last record and the mark of its
+// transaction, which had no record to be read.
+func TestMarkDeleted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lake, tp := store.NewMemory(), newTopic()
+		tp.produce(smelt.Record{Value: []byte("committed"), Skip: 1}, 0)
+		step(t, newWriter(t, "a", lake, tp))
+		tp.start, tp.records[0] = 2, nil
+		step(t, newWriter(t, "b", lake, tp)) // it was stopped for a gap
+	})
+}

@@ -115,6 +115,7 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(fetchWait),
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
@@ -235,6 +236,10 @@ func (k *Kafka) take(max int) []smelt.Record {
 	for ; k.taken < len(k.fetched); k.taken++ {
 		p := &k.fetched[k.taken]
 		for i, r := range p.Records {
+			if r.Attrs.IsControl() {
+				k.skip(r)
+				continue
+			}
 			if size > 0 && size+len(r.Value) > max {
 				p.Records = p.Records[i:]
 				return k.records
@@ -244,6 +249,14 @@ func (k *Kafka) take(max int) []smelt.Record {
 		}
 	}
 	return k.records
+}
+
+// skip notes the mark of a transaction with the record before it: so the lake knows that
+// nothing is in between, should retention take the mark before another record comes.
+func (k *Kafka) skip(mark *kgo.Record) {
+	if n := len(k.records); n > 0 && k.records[n-1].Partition == mark.Partition {
+		k.records[n-1].Skip = mark.Offset - k.records[n-1].Offset
+	}
 }
 
 // recordOverhead is what a record counts for beside its key and value, in

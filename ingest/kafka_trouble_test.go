@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -228,6 +229,33 @@ func TestKafkaAborted(t *testing.T) {
 	if string(got[0].Value) != "before" || string(got[1].Value) != "after" || got[1].Offset != 3 {
 		t.Errorf("got %q at %d, then %q at %d; want before at 0, after at 3",
 			got[0].Value, got[0].Offset, got[1].Value, got[1].Offset)
+	}
+}
+
+// TestKafkaMarks checks that a record says how many offsets after it are those of
+// marks, and of what was aborted.
+func TestKafkaMarks(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, smelt.Record{}, smelt.Record{})
+	for range 2 {
+		b.abort(t, 0) // a record, and a mark
+	}
+	b.append(t, smelt.Record{})
+	source := b.open(t, at(0))
+	defer source.Close()
+	var skips []int64
+	for len(skips) < 3 {
+		records, err := source.Poll(deadline(t), 1<<20)
+		if err != nil || len(records) == 0 {
+			t.Fatalf("poll: got %d records and error %v", len(records), err)
+		}
+		for _, r := range records {
+			skips = append(skips, r.Skip)
+		}
+	}
+	if want := []int64{0, 4, 0}; !slices.Equal(skips, want) {
+		t.Errorf("skips: got %v, want %v", skips, want)
 	}
 }
 
