@@ -121,7 +121,7 @@ func trim(ctx context.Context, t *testing.T, c *child, have, keep int64) {
 	trimmer := ingest.NewTrimmer(ingest.TrimConfig{
 		Cluster: ingest.Cluster{Brokers: []string{c.settings["SMELT_KAFKA_BROKERS"]}}, Topic: topic, Keep: keep,
 		Log: slog.New(slog.DiscardHandler),
-		Have: func(context.Context, smelt.Description) (map[int32]int64, error) {
+		Have: func(context.Context, ingest.Describe) (map[int32]int64, error) {
 			return map[int32]int64{0: have}, nil
 		},
 	})
