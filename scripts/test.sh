@@ -38,7 +38,7 @@ bin/smelt extensions
 export SMELT_EXTENSIONS=$SMELT_HOME/extensions
 
 step "tests, with the race detector"
-go test -race ./...
+go test -race -timeout 30m ./...
 
 step "end to end"
 scripts/e2e.sh

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,12 +289,11 @@ func (w *world) play(ctx context.Context, a act, at func(n int) dying) (*process
 
 // meanwhile lets the act's rival do its work, once.
 func (w *world) meanwhile(ctx context.Context, a act) func(did string) {
-	done := false
+	var done atomic.Bool // calls come side by side
 	return func(did string) {
-		if done || !strings.HasPrefix(did, a.meanwhile) {
+		if !strings.HasPrefix(did, a.meanwhile) || !done.CompareAndSwap(false, true) {
 			return
 		}
-		done = true
 		rival, err := w.process("rival")
 		if err == nil {
 			rival.free = true
