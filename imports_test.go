@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"internal/sqlcheck":        {"internal/duck"},                                     // DuckDB parses and binds the SQL
 	"internal/staging":         {"internal/duck", "internal/store", "internal/table"}, // moves files between the lake and DuckDB
 	"internal/telemetry":       {"internal/table"},                                    // shows the tables' state
+	"internal/stack/stacktest": {"internal/stack"},                                    // runs one for tests
 	"internal/table/tabletest": {"internal/table"},                                    // holds the contract of its catalogs
 
 	// Over the whole line.

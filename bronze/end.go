@@ -25,6 +25,31 @@ func (r *Reader) Last(ctx context.Context, partition int32) (Meta, error) {
 	return m, err
 }
 
+// Ends returns the metadata of the last object of each partition's chain.
+func (r *Reader) Ends(ctx context.Context) (map[int32]Meta, error) {
+	partitions, err := r.Partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ends := make(map[int32]Meta, len(partitions))
+	for _, id := range partitions {
+		if ends[id], err = r.Last(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return ends, nil
+}
+
+// Epochs are those of the last records of chains, with which a source is described
+// for [Stops].
+func Epochs(ends map[int32]Meta) map[int32]int32 {
+	epochs := make(map[int32]int32, len(ends))
+	for id, end := range ends {
+		epochs[id] = end.Epoch
+	}
+	return epochs
+}
+
 func (r *Reader) end(ctx context.Context, partition int32) (name Name, m Meta, found bool, err error) {
 	name, found, err = r.last(ctx, partition)
 	if err == nil && found {

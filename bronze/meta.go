@@ -202,7 +202,7 @@ func metaOf(name Name, o smelt.Object) (Meta, error) {
 	if name.Retired {
 		m.Retired = m.Chain.minus(m.Counts)
 	}
-	if err := m.readSeam(o); err != nil {
+	if err := m.readLog(o); err != nil {
 		return Meta{}, err
 	}
 	if !m.fits(name) {

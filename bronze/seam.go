@@ -247,9 +247,9 @@ func (r *Reader) Seams(ctx context.Context, partition int32) (seams []Meta, err 
 	return seams, nil
 }
 
-// readSeam reads what the metadata of an object says of its log, and of seams, which
+// readLog reads what the metadata of an object says of its log, and of seams, which
 // that of most does not mention.
-func (m *Meta) readSeam(o smelt.Object) error {
+func (m *Meta) readLog(o smelt.Object) error {
 	m.Epoch = smelt.NoEpoch
 	epoch := int64(m.Epoch)
 	for name, n := range map[string]*int64{metaBase: &m.Base, metaEpoch: &epoch} {

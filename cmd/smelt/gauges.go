@@ -43,7 +43,9 @@ func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*sme
 					})
 				}
 			}
-			metrics.Stopped(p.Name, len(status.Stopped))
+			if status.Stopped != nil {
+				metrics.Stopped(p.Name, len(status.Stopped))
+			}
 			if status.Unmatched != nil {
 				metrics.Quality(p.Name, status.Quarantined, *status.Unmatched)
 			}

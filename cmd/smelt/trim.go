@@ -49,11 +49,11 @@ func (s *settings) trims() bool {
 func inLake(ctx context.Context, objects smelt.Store, pipelines []string, describe ingest.Describe) (map[int32]int64, error) {
 	have, lacking := map[int32]int64{}, map[int32]bool{}
 	for _, name := range pipelines {
-		ends, epochs, err := chainEnds(ctx, bronze.NewReader(objects, name))
+		ends, err := bronze.NewReader(objects, name).Ends(ctx)
 		if err != nil {
 			return nil, err
 		}
-		topic, err := describe(ctx, epochs)
+		topic, err := describe(ctx, bronze.Epochs(ends))
 		if err != nil {
 			return nil, err
 		}

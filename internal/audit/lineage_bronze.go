@@ -26,7 +26,7 @@ func (r *recounting) prepare(ctx context.Context) error {
 // bronze has let go count, too.
 func (r *recounting) countBronze(ctx context.Context) error {
 	reader := bronze.NewReader(r.Area.Store, r.pipeline.Name)
-	ends, err := chainEnds(ctx, reader)
+	ends, err := reader.Ends(ctx)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func Count(ctx context.Context, objects smelt.Store, lake *table.Lake, p *smelt.
 	if err != nil {
 		return Receipt{}, err
 	}
-	ends, err := chainEnds(ctx, bronze.NewReader(objects, p.Name))
+	ends, err := bronze.NewReader(objects, p.Name).Ends(ctx)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -174,21 +174,6 @@ func (t *tables) newestInGold() (newest time.Time) {
 		}
 	}
 	return newest
-}
-
-// chainEnds are the last objects of bronze's partitions.
-func chainEnds(ctx context.Context, r *bronze.Reader) (map[int32]bronze.Meta, error) {
-	partitions, err := r.Partitions(ctx)
-	if err != nil {
-		return nil, err
-	}
-	ends := make(map[int32]bronze.Meta, len(partitions))
-	for _, id := range partitions {
-		if ends[id], err = r.Last(ctx, id); err != nil {
-			return nil, err
-		}
-	}
-	return ends, nil
 }
 
 // chainRecords is how many records bronze says that it has.

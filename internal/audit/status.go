@@ -60,7 +60,7 @@ type Status struct {
 	Stale        []Stale          `json:"stale"`         // silver rows that are older than a change of their reference row, by reference
 	Tables       []TableHealth    `json:"tables"`        // how each table is kept: bronze, silver, quarantine, gold
 	LastBackfill *Backfill        `json:"last_backfill"` // null: none is among silver's snapshots
-	Stopped      []int32          `json:"stopped"`       // partitions that are not read until an operator decides
+	Stopped      []int32          `json:"stopped"`       // partitions that are not read until an operator decides; null: not known
 	Trouble      []Trouble        `json:"trouble"`       // most important first
 
 	here bool // smelt run answers
@@ -142,7 +142,7 @@ type gathering struct {
 func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) *Status {
 	g := &gathering{
 		Probe: probe, pipeline: p, reader: bronze.NewReader(probe.Store, p.Name), now: now,
-		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Stopped: []int32{}, Trouble: []Trouble{}},
+		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Trouble: []Trouble{}},
 	}
 	g.here = probe.Live(ctx) == nil
 	if probe.Failing != nil && g.here {
@@ -155,10 +155,10 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 	if g.tablesErr = probe.LakeError; probe.Lake != nil {
 		g.tables, g.tablesErr = load(ctx, probe.Lake, p)
 	}
-	g.ends, g.endsErr = chainEnds(ctx, g.reader)
-	g.source, g.sourceErr = probe.Describe(ctx, p, epochs(g.ends))
+	g.ends, g.endsErr = g.reader.Ends(ctx)
+	g.source, g.sourceErr = probe.Describe(ctx, p, bronze.Epochs(g.ends))
 	if g.endsErr == nil && g.sourceErr == nil {
-		g.stops = bronze.Stops(p.Name, g.ends, g.source)
+		g.stops, g.Stopped = bronze.Stops(p.Name, g.ends, g.source), []int32{}
 		for _, stop := range g.stops {
 			g.Stopped = append(g.Stopped, stop.Partition)
 		}
@@ -198,15 +198,6 @@ func (g *gathering) counts(ctx context.Context) {
 		r.OnTheirWay = max(0, chainRecords(g.ends)-r.Bronze)
 	}
 	g.Receipt, g.FreshSeconds = &r, r.FreshSeconds
-}
-
-// epochs are those of the last records of chains.
-func epochs(ends map[int32]bronze.Meta) map[int32]int32 {
-	of := make(map[int32]int32, len(ends))
-	for id, end := range ends {
-		of[id] = end.Epoch
-	}
-	return of
 }
 
 // bronzeStage compares the chains' ends with the source's.

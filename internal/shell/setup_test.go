@@ -1,17 +1,12 @@
 package shell_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"smelt"
@@ -21,93 +16,13 @@ import (
 	"smelt/internal/pipetest"
 	"smelt/internal/postgres"
 	"smelt/internal/shell"
-	"smelt/internal/stack"
+	"smelt/internal/stack/stacktest"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
 )
 
-// childHome, when set, makes the test binary run a stack on that folder in
-// place of the tests: the S3 server wants a process of its own.
-const childHome = "SMELT_TEST_STACK_HOME"
-
-func TestMain(m *testing.M) {
-	if home := os.Getenv(childHome); home != "" {
-		if err := runChild(home); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	code := m.Run()
-	shared.close()
-	os.Exit(code)
-}
-
-// runChild runs a stack until standard input ends.
-func runChild(home string) error {
-	stdout := os.Stdout
-	os.Stdout = os.Stderr
-	s, err := stack.Start(context.Background(), stack.Config{Home: home})
-	if err != nil {
-		return err
-	}
-	if err := json.NewEncoder(stdout).Encode(s.Settings()); err != nil {
-		return err
-	}
-	io.Copy(io.Discard, os.Stdin)
-	return s.Close()
-}
-
-// shared is one stack for all tests: each has a bucket's worth of its own only
-// by its pipeline's name.
-var shared ground
-
-// ground is a running stack.
-type ground struct {
-	once     sync.Once
-	err      error
-	dir      string
-	stdin    io.Closer
-	child    *exec.Cmd
-	settings map[string]string
-}
-
-func (g *ground) start() {
-	g.dir, g.err = os.MkdirTemp("", "smelt-shell-")
-	if g.err != nil {
-		return
-	}
-	if g.err = os.Chmod(g.dir, 0o711); g.err != nil { // the database's user has to get through
-		return
-	}
-	g.child = exec.Command(os.Args[0])
-	g.child.Env = append(os.Environ(), childHome+"="+filepath.Join(g.dir, "home"))
-	var stderr strings.Builder
-	g.child.Stderr = &stderr
-	stdout, err := g.child.StdoutPipe()
-	if g.stdin, g.err = g.child.StdinPipe(); g.err != nil || err != nil {
-		return
-	}
-	if g.err = g.child.Start(); g.err != nil {
-		return
-	}
-	line, err := bufio.NewReader(stdout).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &g.settings)
-	}
-	if err != nil {
-		g.err = fmt.Errorf("the stack printed %q (%w); its log: %s", line, err, stderr.String())
-	}
-}
-
-func (g *ground) close() {
-	if g.stdin != nil {
-		g.stdin.Close()
-		g.child.Wait()
-	}
-	os.RemoveAll(g.dir)
-}
+func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // lake is a line whose lake is on real S3 and PostgreSQL, with a shell on it.
 type lake struct {
@@ -142,11 +57,7 @@ func newLake(t *testing.T, pipeline string) *lake {
 	t.Helper()
 	ctx := t.Context()
 	dir := extensions(t)
-	shared.once.Do(shared.start)
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	set := shared.settings
+	set := stacktest.Settings(t) // all share them: each has what is its own by its pipeline's name
 	l := &lake{t: t, home: t.TempDir(), topic: ingest.NewLog(2), next: map[int32]int64{}}
 	objects, err := store.OpenS3(ctx, store.S3Config{
 		Endpoint: set["SMELT_S3_ENDPOINT"], Region: set["SMELT_S3_REGION"], Bucket: set["SMELT_S3_BUCKET"],

@@ -27,6 +27,7 @@ import (
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/postgres"
+	"smelt/internal/stack/stacktest"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
@@ -35,6 +36,8 @@ import (
 )
 
 const partitions = 2
+
+func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // world is a line that reaches each of its services over a wire of its own, and
 // what looks at its lake without any.
@@ -59,6 +62,7 @@ func newWorld(t *testing.T, name string) *world {
 	t.Helper()
 	w := &world{pipeline: newPipeline(t, name), log: new(logBuffer)}
 	w.serveKafka(t)
+	services := stacktest.Settings(t)
 	s3, dsn := parse(t, services["SMELT_S3_ENDPOINT"]), parse(t, services["SMELT_POSTGRES_DSN"])
 	w.gateway = wiretest.NewGateway(t, s3.Host)
 	w.s3 = wiretest.NewProxy(t, w.gateway.Address())
@@ -233,6 +237,7 @@ func openDatabase(t *testing.T, dsn string) *postgres.DB {
 
 func openArea(t *testing.T, endpoint, dsn string) (staging.Area, *postgres.DB) {
 	t.Helper()
+	services := stacktest.Settings(t)
 	objects, err := store.OpenS3(t.Context(), store.S3Config{
 		Endpoint: endpoint, Bucket: services["SMELT_S3_BUCKET"],
 		AccessKey: services["SMELT_S3_ACCESS_KEY"], SecretKey: services["SMELT_S3_SECRET_KEY"],
