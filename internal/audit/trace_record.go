@@ -97,11 +97,10 @@ func (r *tracing) noObject(ctx context.Context, reader *bronze.Reader) error {
 func (r *tracing) hole(m bronze.Meta, before, after int64) error {
 	switch m.Seam {
 	case bronze.SeamGap:
-		return fmt.Errorf("%w: the records from %d:%d to %d:%d were deleted from the topic before they were read, which was accepted at %s (%s)",
-			ErrNoRecord, r.Partition, m.Start, r.Partition, m.End-1, m.Written.Format(time.DateTime+" UTC"), m.Why)
+		return fmt.Errorf("%w: the records from %d:%d to %d:%d were deleted from the topic before they were read, which was %s",
+			ErrNoRecord, r.Partition, m.Start, r.Partition, m.End-1, accepted(m))
 	case bronze.SeamLog:
-		return fmt.Errorf("%w: at %d:%d another log took the topic's place, which was accepted at %s (%s)",
-			ErrNoRecord, r.Partition, m.Start, m.Written.Format(time.DateTime+" UTC"), m.Why)
+		return fmt.Errorf("%w: at %d:%d another log took the topic's place, which was %s", ErrNoRecord, r.Partition, m.Start, accepted(m))
 	}
 	if m.Start == 0 && before < 0 {
 		return fmt.Errorf("%w: partition %d of bronze begins with offset %d, the first that the topic had then", ErrNoRecord, r.Partition, after)
@@ -113,4 +112,13 @@ func (r *tracing) hole(m bronze.Meta, before, after int64) error {
 		}
 	}
 	return fmt.Errorf("%w: the topic had a hole there, of a compacted record or a transaction's mark; next to it: %s", ErrNoRecord, strings.Join(near, ", "))
+}
+
+// accepted says when an operator has accepted what a seam joins, and why.
+func accepted(seam bronze.Meta) string {
+	text := "accepted at " + seam.Written.UTC().Format(time.DateTime+" UTC")
+	if seam.Why != "" {
+		text += " (" + seam.Why + ")"
+	}
+	return text
 }
