@@ -50,8 +50,8 @@ func keepPostgres(ctx context.Context, start func(context.Context) (*postgres, e
 
 // keep starts the server again whenever it ends, until ctx ends.
 func (d *keptPostgres) keep(ctx context.Context, server *postgres) error {
-	began, tries := time.Now(), 0
-	for {
+	for tries := 0; ; {
+		began := time.Now()
 		select {
 		case <-ctx.Done():
 			return server.stop()
@@ -60,22 +60,16 @@ func (d *keptPostgres) keep(ctx context.Context, server *postgres) error {
 		if time.Since(began) >= settledAfter {
 			tries = 0
 		}
-		d.log.Error("PostgreSQL has ended by itself, and is started again", "error", server.err)
-		for err := server.err; ; tries++ {
+		for err := server.err; err != nil; tries++ {
 			if tries == restarts {
 				return fmt.Errorf("%w\nIt was started again %d times, in vain", err, tries)
 			}
-			var next *postgres
-			if next, err = d.again(ctx); err == nil {
-				server = next
-				break
-			}
-			if ctx.Err() != nil {
+			d.log.Error("PostgreSQL has ended by itself, and is started again", "error", err)
+			server, err = d.again(ctx)
+			if ctx.Err() != nil && err != nil {
 				return nil
 			}
 		}
-		began = time.Now()
-		tries++
 		d.log.Info("postgres is up again")
 	}
 }

@@ -280,8 +280,8 @@ func TestDatabaseThatDiesIsStartedAgain(t *testing.T) {
 	}
 	check(t, c.settings, "one")
 	c.stop()
-	if got := strings.Count(c.stderr.String(), "PostgreSQL has ended by itself, and is started again"); got != 2 {
-		t.Errorf("it was told %d times that the database had ended, want 2: %s", got, c.stderr)
+	if got := strings.Count(c.stderr.String(), "PostgreSQL has ended by itself, and is started again"); got < 2 {
+		t.Errorf("it was told %d times that the database had ended, want 2, or more where it did not come up at once: %s", got, c.stderr)
 	}
 }
 

@@ -244,8 +244,19 @@ func (s *S3) put(ctx context.Context, key string, body io.ReadSeeker, opts smelt
 		if broken := lent.end(); broken != nil && err != nil {
 			return &bodyError{broken}
 		}
+		if err != nil && opts.IfAbsent && lent.began && !answers(err) && s.taken(w.ctx, key) {
+			return smelt.ErrExists
+		}
 		return err
 	})
+}
+
+// taken says whether a key is known to be taken, after a conditional put without an
+// answer. A server may refuse before it has the whole body, and close: what the
+// client then sees is a connection that broke as it was sending, on each try again.
+func (s *S3) taken(ctx context.Context, key string) bool {
+	_, err := s.stat(ctx, key)
+	return err == nil
 }
 
 // measure reads a body for its size and its SHA-256 in hex. The digest goes

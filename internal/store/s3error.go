@@ -36,7 +36,7 @@ func transient(err error) bool {
 	var body *bodyError
 	var answer minio.ErrorResponse
 	switch {
-	case errors.As(err, &body), noKeys(err), errors.Is(err, errOrder):
+	case errors.As(err, &body), noKeys(err), errors.Is(err, errOrder), errors.Is(err, smelt.ErrExists):
 		return false
 	case errors.Is(err, errQuiet):
 		return true
@@ -60,11 +60,18 @@ func transient(err error) bool {
 	return false
 }
 
+// answers says whether an error is what the server said, rather than that nothing
+// was heard of it.
+func answers(err error) bool {
+	var answer minio.ErrorResponse
+	return errors.As(err, &answer) && answer.Code != ""
+}
+
 // explain turns an error into an answer of the contract, the end of the
 // caller's ctx, or a message that says what to do, of the kind ErrStore.
 func (s *S3) explain(ctx context.Context, err error) error {
 	var body *bodyError
-	if errors.As(err, &body) {
+	if errors.As(err, &body) || errors.Is(err, smelt.ErrExists) {
 		return err
 	}
 	var answer minio.ErrorResponse

@@ -75,6 +75,7 @@ type loan struct {
 
 	mu    sync.Mutex
 	body  io.Reader
+	began bool // some of it may have been sent
 	ended bool
 	err   error
 }
@@ -87,6 +88,7 @@ func (l *loan) Read(p []byte) (int, error) {
 	if l.ended {
 		return 0, errLoanEnded
 	}
+	l.began = true
 	l.watch.moved() // the bytes before have been taken
 	n, err := l.body.Read(p)
 	if err != nil && err != io.EOF {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -50,7 +51,7 @@ func TestSilenceWithinBody(t *testing.T) {
 		if err := s.Put(t.Context(), "k", strings.NewReader(body), smelt.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		s.Quiet(time.Second) // above what half of the body takes
+		s.Quiet(5 * time.Second) // above what the body takes on a busy machine
 		reader, _, err := s.Get(t.Context(), "k")
 		if err != nil {
 			t.Fatal(err)
@@ -124,6 +125,38 @@ func TestSlowIsNotSilent(t *testing.T) {
 			t.Errorf("%d bytes of 10, %v", len(data), err)
 		}
 	})
+}
+
+// TestRefusedWhileSending has a server that refuses conditional puts before it has
+// read them, and closes: the client may find its connection broken before it has read
+// the refusal.
+func TestRefusedWhileSending(t *testing.T) {
+	t.Parallel()
+	var puts atomic.Int64
+	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
+		if r.Method != http.MethodPut || r.Header.Get("If-None-Match") == "" {
+			return false
+		}
+		puts.Add(1)
+		wire, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		wire.(*net.TCPConn).SetLinger(0) // the refusal never arrives
+		wire.Close()
+		return true
+	})
+	body := strings.Repeat("0123456789abcdef", 1<<20) // more than any buffer holds
+	once := smelt.PutOptions{IfAbsent: true}
+	wantTrouble(t, "put", s.Put(t.Context(), "k", strings.NewReader(body), once), "no answer from")
+	if err := s.Put(t.Context(), "k", strings.NewReader("x"), smelt.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	puts.Store(0)
+	if err := s.Put(t.Context(), "k", strings.NewReader(body), once); !errors.Is(err, smelt.ErrExists) || puts.Load() != 1 {
+		t.Errorf("put of what exists = %v after %d tries, want ErrExists after one", err, puts.Load())
+	}
 }
 
 // TestDeadConnections cuts a wire in a way that the connections of before lead
