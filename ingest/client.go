@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -174,12 +175,31 @@ func (c Cluster) describe(topic string, err error) error {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return &said{fmt.Sprintf("topic %s does not exist on %s", topic, at), err}
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Errorf("user %q may not use topic %s on %s: grant it: %w", c.SASL.User, topic, at, err)
+		return fmt.Errorf("%s may not use topic %s on %s: grant it: %w", c.who(), topic, at, err)
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		return fmt.Errorf("user %q may not use the consumer group on %s: grant it: %w", c.SASL.User, at, err)
+		return fmt.Errorf("%s may not use the consumer group on %s: grant it: %w", c.who(), at, err)
 	default:
 		return fmt.Errorf("kafka on %s: %w", at, err)
 	}
+}
+
+// who says whom the brokers take smelt for: their ACLs name it so, but for rules of theirs.
+func (c Cluster) who() string {
+	if c.SASL.Mechanism != "" {
+		return fmt.Sprintf("user %q", c.SASL.User)
+	}
+	if c.TLS == nil || c.TLS.GetClientCertificate == nil {
+		return "a client that does not log in (ANONYMOUS)"
+	}
+	var leaf *x509.Certificate
+	shown, err := c.TLS.GetClientCertificate(new(tls.CertificateRequestInfo))
+	if err == nil && len(shown.Certificate) > 0 {
+		leaf, err = x509.ParseCertificate(shown.Certificate[0])
+	}
+	if err != nil || leaf == nil { // the file has been changed since it was shown
+		return "the client certificate's user"
+	}
+	return fmt.Sprintf("user %q (of the client certificate)", leaf.Subject)
 }
 
 // tlsAlert is what the client says of a broker that answered a plain greeting with

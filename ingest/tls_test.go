@@ -29,6 +29,7 @@ func TestKafkaTLS(t *testing.T) {
 	mutual := serve("127.0.0.1", soon)
 	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, ours.Pool()
 	good, closed := newBroker(t, 1, kfake.TLS(serve("127.0.0.1", soon))), newBroker(t, 1, kfake.TLS(mutual))
+	strict := newBroker(t, 1, kfake.TLS(mutual), kfake.EnableACLs())
 	trusted := func(file string) *tls.Config {
 		c, err := trust.Config(file)
 		if err != nil {
@@ -57,6 +58,8 @@ func TestKafkaTLS(t *testing.T) {
 		{"client certificate", closed.ListenAddrs(), presenting(ours), ""},
 		{"no client certificate", closed.ListenAddrs(), trusted(ours.File), "it asks for a client certificate; see SMELT_KAFKA_TLS, SMELT_KAFKA_CERT and SMELT_KAFKA_KEY"},
 		{"another client certificate", closed.ListenAddrs(), presenting(other), "it does not take the client's certificate (unknown certificate authority); see SMELT_KAFKA_TLS, SMELT_KAFKA_CERT and"},
+		{"client certificate without rights", strict.ListenAddrs(), presenting(ours), `user "CN=smelt" (of the client certificate) may not use topic ` + topicName},
+		{"nobody without rights", newBroker(t, 1, kfake.EnableACLs()).ListenAddrs(), nil, "a client that does not log in (ANONYMOUS) may not use topic " + topicName},
 		{"TLS to plain text", []string{plainKafka(t)}, trusted(ours.File), "it does not speak TLS, or wants a log-in (SASL): unset SMELT_KAFKA_TLS"},
 		{"plain text to TLS", good.ListenAddrs(), nil, "TLS or a log-in (SASL) is wanted: set SMELT_KAFKA_TLS=true"},
 		{"plain text to a TLS that says so", []string{answering(t, []byte{21, 3, 3, 0, 2, 2, 70})}, nil, "it wants TLS: set SMELT_KAFKA_TLS=true"},
@@ -71,7 +74,7 @@ func TestKafkaTLS(t *testing.T) {
 				}
 				return
 			}
-			if !errors.Is(err, smelt.ErrSource) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "kafka on "+c.brokers[0]) {
+			if !errors.Is(err, smelt.ErrSource) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), " on "+c.brokers[0]) {
 				t.Errorf("got error %v, want one of %s that says %q", err, c.brokers[0], c.want)
 			}
 		})
