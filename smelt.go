@@ -45,7 +45,8 @@ type Description struct {
 	Partitions map[int32]Extent
 
 	// Shared is up to where a partition's log is the one in which a record of an
-	// epoch was, for partitions that were asked about with an epoch; see Resume.
+	// epoch was, for partitions that were asked about; see Resume. Unlike the end of
+	// an extent it may lie beyond what transactions that are open hold back.
 	Shared map[int32]int64
 }
 

@@ -157,10 +157,11 @@ func (w *Writer) resume(ctx context.Context, id int32, held held) (next int64, e
 	if err != nil && !none {
 		return 0, fmt.Errorf("resume partition %d of %s: %w", id, w.cfg.Pipeline, err)
 	}
-	if none {
-		last.Epoch = smelt.NoEpoch
+	epoch := last.Epoch
+	if none || !last.sameLog(w.topic()) { // another log's epochs are others
+		epoch = smelt.NoEpoch
 	}
-	log, err := held(ctx, last.Epoch)
+	log, err := held(ctx, epoch)
 	if err != nil {
 		return 0, err
 	}

@@ -68,18 +68,20 @@ func Continue(pipeline string, partition int32, last Meta, source smelt.Descript
 
 // Stops finds the partitions whose logs do not continue their chains, in rising order:
 // ends has the last object of each chain. A partition that the source has no more is
-// left out. Where an epoch matters the source was described with those of ends.
+// left out. The source was described with the epochs of ends; without, what an open
+// transaction holds back counts as lost.
 func Stops(pipeline string, ends map[int32]Meta, source smelt.Description) (stops []*Stop) {
 	for _, id := range slices.Sorted(maps.Keys(ends)) {
 		held, there := source.Partitions[id]
 		if !there {
 			continue
 		}
-		if shared, ok := source.Shared[id]; ok {
-			held.End = max(held.Start, min(held.End, shared))
+		last := ends[id]
+		if shared, ok := source.Shared[id]; ok && last.sameLog(source) { // another log's epochs are others
+			held.End = max(held.Start, shared)
 		}
 		var stop *Stop
-		if _, err := Continue(pipeline, id, ends[id], source, held); errors.As(err, &stop) {
+		if _, err := Continue(pipeline, id, last, source, held); errors.As(err, &stop) {
 			stops = append(stops, stop)
 		}
 	}

@@ -287,3 +287,33 @@ func TestSewAtAnOldEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestStops goes by the log's end and not by what an open transaction lets be read, and
+// by the end of the last record's epoch if the log is the one that had it.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	ends := map[int32]bronze.Meta{0: {End: 100, Base: 20, Topic: "a", Epoch: 3}}
+	for _, c := range []struct {
+		name     string
+		topic    string
+		readable int64 // the end of what can be read
+		shared   int64
+		misfit   bronze.Misfit // "": it continues
+		end      int64         // of the log, as the stop has it
+	}{
+		{"behind an open transaction", "a", 70, 80, "", 0},
+		{"lost its end, behind an open transaction", "a", 70, 75, bronze.MisfitBack, 75},
+		{"lost its end, and has grown", "a", 90, 75, bronze.MisfitBack, 75},
+		{"went back to before the epoch", "a", 90, 0, bronze.MisfitBack, 10},
+		{"another log, without that epoch", "b", 90, 0, bronze.MisfitOther, 90},
+	} {
+		source := smelt.Description{Topic: c.topic, Partitions: map[int32]smelt.Extent{0: {Start: 10, End: c.readable}}, Shared: map[int32]int64{0: c.shared}}
+		var got bronze.Stop
+		for _, stop := range bronze.Stops("p", ends, source) {
+			got = *stop
+		}
+		if got.Misfit != c.misfit || got.Held.End != c.end {
+			t.Errorf("%s: got misfit %q and the log's end %d, want %q and %d", c.name, got.Misfit, got.Held.End, c.misfit, c.end)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (k *Kafka) Describe(ctx context.Context) (smelt.Description, error) {
 	if topic.Err != nil {
 		return smelt.Description{}, k.cfg.Cluster.explain(k.cfg.Topic, topic.Err)
 	}
-	extents, err := k.extents(ctx, k.admin.ListCommittedOffsets)
+	extents, err := k.extents(ctx)
 	if err != nil {
 		return smelt.Description{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -73,6 +74,8 @@ type Kafka struct {
 	cfg    KafkaConfig
 	client *kgo.Client
 	admin  *kadm.Client
+
+	epochless atomic.Bool // the brokers cannot be asked about epochs
 
 	mu        sync.Mutex
 	asked     *ask               // partitions that wait for their positions

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -100,7 +101,7 @@ func TestKafkaWithoutEpochs(t *testing.T) {
 	if records, err := source.Poll(deadline(t), 1<<20); err != nil || len(records) != 1 || records[0].Offset != 2 {
 		t.Errorf("poll: got %v and error %v, want the record at offset 2", records, err)
 	}
-	if d, err := ingest.DescribeTopic(deadline(t), b.cluster, topicName, map[int32]int32{0: 0}); err != nil || len(d.Shared) > 0 || d.Partitions[0].End != 3 {
+	if d, err := ingest.DescribeTopic(deadline(t), b.cluster, topicName, map[int32]int32{0: 0}); err != nil || d.Shared[0] != 3 || d.Partitions[0].End != 3 {
 		t.Errorf("describe: got %+v and error %v", d, err)
 	}
 }
@@ -206,6 +207,46 @@ func TestKafkaDeletedWhileRead(t *testing.T) {
 	}
 }
 
+// TestKafkaEndLostWhileIdle has a log lose its end, and grow past the offset at which a
+// reader waits that has read nothing of it yet: the lake is asked where to go on.
+func TestKafkaEndLostWhileIdle(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, make([]smelt.Record, 10)...)
+	ctx, asked := context.WithCancel(deadline(t))
+	source := b.open(t, func(ctx context.Context, _ int32, held func(context.Context, int32) (smelt.Extent, error)) (int64, error) {
+		defer asked()
+		log, err := held(ctx, 0)
+		if err == nil && log.End < 10 {
+			err = smelt.ErrStopped
+		}
+		return 10, err
+	})
+	defer source.Close()
+	if records, err := source.Poll(ctx, 1<<20); err != nil || len(records) > 0 {
+		t.Fatalf("poll: got %d records and error %v, want none", len(records), err)
+	}
+	b.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		response := request.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		partition := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+		partition.LeaderEpoch, partition.EndOffset = 0, 5 // the records from there on are another leader's
+		topic := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		topic.Topic, topic.Partitions = topicName, append(topic.Partitions, partition)
+		response.Topics = append(response.Topics, topic)
+		return response, nil, true
+	})
+	if err := b.MoveTopicPartition(topicName, 0, 0); err != nil { // a new epoch
+		t.Fatal(err)
+	}
+	b.append(t, smelt.Record{Value: []byte("past the offset")})
+	ctx, asked = context.WithCancel(deadline(t))
+	defer asked()
+	if records, err := source.Poll(ctx, 1<<20); err != nil || len(records) > 0 || ctx.Err() != context.Canceled {
+		t.Errorf("poll: got %d records and error %v, want none, and the lake to be asked again", len(records), err)
+	}
+}
+
 // TestKafkaAborted checks that an aborted transaction leaves only a hole.
 func TestKafkaAborted(t *testing.T) {
 	t.Parallel()
@@ -260,7 +301,7 @@ func TestKafkaMarks(t *testing.T) {
 }
 
 // TestKafkaOpenTransaction checks that Describe ends where reading does: before
-// a transaction that is not decided yet.
+// a transaction that is not decided yet. The log that a lake continues goes further.
 func TestKafkaOpenTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, 1).withClient(t)
@@ -277,6 +318,12 @@ func TestKafkaOpenTransaction(t *testing.T) {
 	d, err := source.Describe(deadline(t))
 	if want := (smelt.Extent{Start: 0, End: 1}); err != nil || d.Partitions[0] != want {
 		t.Errorf("describe: got %v and error %v, want %v", d.Partitions[0], err, want)
+	}
+	for _, epoch := range []int32{0, smelt.NoEpoch} {
+		d, err := ingest.DescribeTopic(deadline(t), b.cluster, topicName, map[int32]int32{0: epoch, 7: 0})
+		if err != nil || !maps.Equal(d.Shared, map[int32]int64{0: 2}) {
+			t.Errorf("describe for epoch %d: got %v and error %v, want the log's end", epoch, d.Shared, err)
+		}
 	}
 	if err := writer.EndTransaction(deadline(t), kgo.TryAbort); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func (k *Kafka) positions(ctx context.Context, a *ask) error {
 			return nil
 		}
 		first = false
-		next, err := k.position(ctx, a.ctx, p)
+		at, err := k.position(ctx, a.ctx, p)
 		switch {
 		case errors.Is(err, smelt.ErrStopped):
 			k.stop(p)
@@ -115,8 +115,8 @@ func (k *Kafka) positions(ctx context.Context, a *ask) error {
 		case err != nil:
 			return err
 		default:
-			k.begin(p, next)
-			a.placed[p] = kgo.NewOffset().At(next).WithEpoch(-1)
+			k.begin(p, at.Offset)
+			a.placed[p] = kgo.NewOffset().At(at.Offset).WithEpoch(at.Epoch)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (k *Kafka) askAgain(ctx context.Context) error {
 	}
 	turn, _ := slices.BinarySearch(stopped, k.askAfter+1)
 	p := stopped[turn%len(stopped)]
-	next, err := k.position(ctx, context.WithoutCancel(ctx), p)
+	at, err := k.position(ctx, context.WithoutCancel(ctx), p)
 	k.askAfter, k.askNext = p, time.Now().Add(askEvery/time.Duration(len(stopped)))
 	if errors.Is(err, smelt.ErrStopped) {
 		return nil
@@ -143,8 +143,8 @@ func (k *Kafka) askAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {p: {Epoch: -1, Offset: next}}})
-	k.begin(p, next)
+	k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {p: at}})
+	k.begin(p, at.Offset)
 	return nil
 }
 
@@ -188,67 +188,98 @@ func (k *Kafka) forget(client *kgo.Client, partitions ...int32) {
 
 // position asks the lake where a partition begins. It goes on when ctx has ended,
 // until ours has, with which the partition ceases to be this instance's.
-func (k *Kafka) position(ctx, ours context.Context, partition int32) (int64, error) {
+//
+// With the offset comes the epoch of the record before it, if the lake asked about it
+// and the brokers can tell: so the client asks for its end anew whenever the leader is
+// another one, though it has read nothing of the partition yet. Else a log that loses its
+// end, and grows past the offset before it is read, would go on there unnoticed.
+func (k *Kafka) position(ctx, ours context.Context, partition int32) (kgo.EpochOffset, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
 	defer cancel()
 	defer context.AfterFunc(ours, cancel)()
 
+	at := kgo.EpochOffset{Epoch: smelt.NoEpoch}
 	next, err := k.cfg.Resume(ctx, partition, func(ctx context.Context, epoch int32) (smelt.Extent, error) {
+		at.Epoch = epoch
 		return k.held(ctx, partition, epoch)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("resume topic %s partition %d: %w", k.cfg.Topic, partition, err)
+		return at, fmt.Errorf("resume topic %s partition %d: %w", k.cfg.Topic, partition, err)
 	}
-	return next, nil
+	if at.Offset = next; k.epochless.Load() {
+		at.Epoch = smelt.NoEpoch
+	}
+	return at, nil
 }
 
 // held is what a partition's log holds, as far as it is the one of an epoch's records.
 func (k *Kafka) held(ctx context.Context, partition, epoch int32) (smelt.Extent, error) {
-	extents, err := k.extents(ctx, k.admin.ListEndOffsets)
+	starts, err := k.list(ctx, "start", k.admin.ListStartOffsets)
 	if err != nil {
 		return smelt.Extent{}, err
-	}
-	extent, ok := extents[partition]
-	if !ok {
-		return smelt.Extent{}, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, partition))
 	}
 	shared, err := k.shared(ctx, map[int32]int32{partition: epoch})
 	if err != nil {
 		return smelt.Extent{}, err
 	}
-	if end, ok := shared[partition]; ok {
-		extent.End = max(extent.Start, min(extent.End, end))
+	start, ok := starts.Lookup(k.cfg.Topic, partition)
+	end, ended := shared[partition]
+	if !ok || !ended {
+		return smelt.Extent{}, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, partition))
 	}
-	return extent, nil
+	return smelt.Extent{Start: start.Offset, End: max(start.Offset, end)}, nil
 }
 
 // shared asks, for the epochs of some partitions' records, up to where the logs are
-// still those in which the records were. A partition without an epoch is left out, and
-// so are all where the brokers cannot tell. A log that knows the epoch no more has gone
-// back to before it, nobody can tell how far.
+// still those in which the records were: at the most to their ends, whatever open
+// transactions hold back, for the lake may have been further when they were not open.
+// That is the end where there is no epoch, or the brokers cannot tell. A log that knows
+// the epoch no more has gone back to before it, nobody can tell how far. Partitions that
+// the topic does not have are left out.
 func (k *Kafka) shared(ctx context.Context, epochs map[int32]int32) (map[int32]int64, error) {
+	ends, err := k.list(ctx, "end", k.admin.ListEndOffsets)
+	if err != nil {
+		return nil, err
+	}
+	shared, there := map[int32]int64{}, map[int32]int32{}
+	for p, epoch := range epochs {
+		if end, ok := ends.Lookup(k.cfg.Topic, p); ok {
+			shared[p], there[p] = end.Offset, epoch
+		}
+	}
+	epochEnds, err := k.epochEnds(ctx, there)
+	for p, end := range epochEnds {
+		shared[p] = min(shared[p], end)
+	}
+	return shared, err
+}
+
+// epochEnds asks where the records of epochs end. A partition without an epoch is left
+// out, and so are all where the brokers cannot tell.
+func (k *Kafka) epochEnds(ctx context.Context, epochs map[int32]int32) (map[int32]int64, error) {
 	request := kadm.OffsetForLeaderEpochRequest{}
 	for p, epoch := range epochs {
 		if epoch != smelt.NoEpoch {
 			request.Add(k.cfg.Topic, p, epoch)
 		}
 	}
-	shared := map[int32]int64{}
-	if len(request) == 0 {
-		return shared, nil
+	ends := map[int32]int64{}
+	if len(request) == 0 || k.epochless.Load() {
+		return ends, nil
 	}
 	replies, err := k.admin.OffsetForLeaderEpoch(ctx, request)
 	for p, reply := range replies[k.cfg.Topic] {
 		err = errors.Join(err, reply.Err)
-		shared[p] = max(0, reply.EndOffset)
+		ends[p] = max(0, reply.EndOffset)
 	}
 	if err != nil && !k.tellsEpochs(ctx) {
-		return map[int32]int64{}, nil
+		k.epochless.Store(true)
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ask for the ends of epochs: %w", k.cfg.Cluster.explain(k.cfg.Topic, err))
 	}
-	return shared, nil
+	return ends, nil
 }
 
 // tellsEpochs says whether the brokers let a reader ask about epochs. Those before Kafka
@@ -264,21 +295,15 @@ func (k *Kafka) tellsEpochs(ctx context.Context) bool {
 	return true
 }
 
-// extents asks for every partition's start, and its end as listEnd has it.
-func (k *Kafka) extents(ctx context.Context, listEnd func(context.Context, ...string) (kadm.ListedOffsets, error)) (map[int32]smelt.Extent, error) {
-	starts, err := k.admin.ListStartOffsets(ctx, k.cfg.Topic)
-	if err == nil {
-		err = starts.Error()
-	}
+// extents asks for every partition's start, and its end for a reader of committed records.
+func (k *Kafka) extents(ctx context.Context) (map[int32]smelt.Extent, error) {
+	starts, err := k.list(ctx, "start", k.admin.ListStartOffsets)
 	if err != nil {
-		return nil, fmt.Errorf("list start offsets: %w", k.cfg.Cluster.explain(k.cfg.Topic, err))
+		return nil, err
 	}
-	ends, err := listEnd(ctx, k.cfg.Topic)
-	if err == nil {
-		err = ends.Error()
-	}
+	ends, err := k.list(ctx, "end", k.admin.ListCommittedOffsets)
 	if err != nil {
-		return nil, fmt.Errorf("list end offsets: %w", k.cfg.Cluster.explain(k.cfg.Topic, err))
+		return nil, err
 	}
 	extents := make(map[int32]smelt.Extent, len(ends[k.cfg.Topic]))
 	for p, end := range ends[k.cfg.Topic] {
@@ -287,6 +312,18 @@ func (k *Kafka) extents(ctx context.Context, listEnd func(context.Context, ...st
 		}
 	}
 	return extents, nil
+}
+
+// list asks for an offset of every partition, and calls it so in an error.
+func (k *Kafka) list(ctx context.Context, what string, list func(context.Context, ...string) (kadm.ListedOffsets, error)) (kadm.ListedOffsets, error) {
+	offsets, err := list(ctx, k.cfg.Topic)
+	if err == nil {
+		err = offsets.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s offsets: %w", what, k.cfg.Cluster.explain(k.cfg.Topic, err))
+	}
+	return offsets, nil
 }
 
 // fault notes an error that a partition was fetched with. Where the log no longer

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"maps"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -25,11 +24,8 @@ func DescribeTopic(ctx context.Context, cluster Cluster, topic string, epochs ma
 // describe is a Describe.
 func (k *Kafka) describe(ctx context.Context, epochs map[int32]int32) (smelt.Description, error) {
 	d, err := k.Describe(ctx)
-	if err != nil {
-		return smelt.Description{}, err
+	if err == nil && len(epochs) > 0 {
+		d.Shared, err = k.shared(ctx, epochs)
 	}
-	known := maps.Clone(epochs)
-	maps.DeleteFunc(known, func(p, _ int32) bool { _, ok := d.Partitions[p]; return !ok })
-	d.Shared, err = k.shared(ctx, known)
 	return d, err
 }

@@ -58,7 +58,7 @@ func (c sourceSwitchCmd) run(ctx context.Context, s *settings, objects smelt.Sto
 		if err != nil {
 			return 0, "", err
 		}
-		will := fmt.Sprintf("of what the topic holds %s offsets are to be read", grouped(log.End-from))
+		will := fmt.Sprintf("of what the topic holds %s offsets are to be read", grouped(max(0, log.End-from)))
 		switch first := stop.From(); {
 		case from > first:
 			will += fmt.Sprintf(", and %s are left out", grouped(from-first))
@@ -69,8 +69,10 @@ func (c sourceSwitchCmd) run(ctx context.Context, s *settings, objects smelt.Sto
 	})
 }
 
-// from is where to go on, by the log's offsets.
+// from is where to go on, by the log's offsets. A transaction that is open may hold the
+// end of what can be read back to before what the lake has already.
 func (c sourceSwitchCmd) from(stop *bronze.Stop, log smelt.Extent) (int64, error) {
+	log.End = max(log.End, stop.From())
 	switch c.From {
 	case "":
 		return stop.From(), nil

@@ -209,3 +209,39 @@ smelt run goes on within some seconds.
      another log from 3 in the lake on, where offsets are the topic's plus 3
 `)
 }
+
+// TestSwitchOverOpenTransaction goes on with a log that has lost its end, and with it the
+// mark of a transaction that the lake has: it is open again, and nothing after it can be
+// read. What the log still shares with the lake is not read again.
+func TestSwitchOverOpenTransaction(t *testing.T) {
+	t.Parallel()
+	in := newIngesting(t)
+	in.send(0, "a", "b")
+	writer, err := kgo.NewClient(kgo.SeedBrokers(in.settings.KafkaBrokers...), kgo.DefaultProduceTopic(sourceTopic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if err := errors.Join(writer.BeginTransaction(), writer.ProduceSync(t.Context(), &kgo.Record{Value: []byte("c")}).FirstErr()); err != nil {
+		t.Fatal(err)
+	}
+	in.send(0, "d")
+	ends := map[int32]bronze.Meta{0: {End: 6}}
+	source, err := ingest.DescribeTopic(t.Context(), ingest.Cluster{Brokers: in.settings.KafkaBrokers}, sourceTopic, bronze.Epochs(ends))
+	if err != nil || source.Partitions[0].End != 2 {
+		t.Fatalf("described as %+v, error %v", source, err)
+	}
+	stops := bronze.Stops("sensors", ends, source)
+	if len(stops) != 1 || stops[0].Misfit != bronze.MisfitBack {
+		t.Fatalf("got %v", stops)
+	}
+	for from, want := range map[string]int64{"": 4, "latest": 4, "4": 4, "1": 1, "earliest": 0} {
+		if got, err := (sourceSwitchCmd{From: from}).from(stops[0], source.Partitions[0]); got != want || err != nil {
+			t.Errorf("--from %q: got %d and error %v, want %d", from, got, err, want)
+		}
+	}
+	if _, err := (sourceSwitchCmd{From: "5"}).from(stops[0], source.Partitions[0]); err == nil {
+		t.Error("--from 5 is beyond the log's end, and no error")
+	}
+}

@@ -218,7 +218,7 @@ func (g *gathering) bronzeStage() StageStatus {
 				at.Position, waiting = extent.Start, extent.End-extent.Start
 			}
 			if i := slices.IndexFunc(g.stops, func(s *bronze.Stop) bool { return s.Partition == id }); i >= 0 {
-				waiting = extent.End - g.stops[i].From()
+				waiting = max(0, extent.End-g.stops[i].From())
 			}
 			log := at.Position + waiting // in the lake's offsets
 			at.End = &log
