@@ -30,6 +30,9 @@ func TestKafkaTLS(t *testing.T) {
 	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, ours.Pool()
 	good, closed := newBroker(t, 1, kfake.TLS(serve("127.0.0.1", soon))), newBroker(t, 1, kfake.TLS(mutual))
 	strict := newBroker(t, 1, kfake.TLS(mutual), kfake.EnableACLs())
+	choosy := serve("127.0.0.1", soon)
+	choosy.MaxVersion = tls.VersionTLS12 // where the client still waits for an answer
+	choosy.VerifyConnection = func(tls.ConnectionState) error { return errors.New("shown none, as Java has it") }
 	trusted := func(file string) *tls.Config {
 		c, err := trust.Config(file)
 		if err != nil {
@@ -58,6 +61,7 @@ func TestKafkaTLS(t *testing.T) {
 		{"client certificate", closed.ListenAddrs(), presenting(ours), ""},
 		{"no client certificate", closed.ListenAddrs(), trusted(ours.File), "it asks for a client certificate; see SMELT_KAFKA_TLS, SMELT_KAFKA_CERT and SMELT_KAFKA_KEY"},
 		{"another client certificate", closed.ListenAddrs(), presenting(other), "it does not take the client's certificate (unknown certificate authority); see SMELT_KAFKA_TLS, SMELT_KAFKA_CERT and"},
+		{"bad certificate", newBroker(t, 1, kfake.TLS(choosy)).ListenAddrs(), trusted(ours.File), "it asks for a client certificate, or does not take the one that it was shown (bad certificate); see"},
 		{"client certificate without rights", strict.ListenAddrs(), presenting(ours), `user "CN=smelt" (of the client certificate) may not use topic ` + topicName},
 		{"nobody without rights", newBroker(t, 1, kfake.EnableACLs()).ListenAddrs(), nil, "a client that does not log in (ANONYMOUS) may not use topic " + topicName},
 		{"TLS to plain text", []string{plainKafka(t)}, trusted(ours.File), "it does not speak TLS, or wants a log-in (SASL): unset SMELT_KAFKA_TLS"},

@@ -87,7 +87,9 @@ func refusal(said string) string {
 	switch said {
 	case "certificate required":
 		return "it asks for a client certificate"
-	case "bad certificate", "unsupported certificate", "revoked certificate", "expired certificate",
+	case "bad certificate": // Java says so where it was shown none, too
+		return "it asks for a client certificate, or does not take the one that it was shown (bad certificate)"
+	case "unsupported certificate", "revoked certificate", "expired certificate",
 		"unknown certificate", "unknown certificate authority":
 		return fmt.Sprintf("it does not take the client's certificate (%s)", said)
 	case "protocol version not supported", "handshake failure", "insufficient security level":
