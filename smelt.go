@@ -19,7 +19,7 @@ type Record struct {
 	Partition int32
 	Offset    int64    // rises within a partition, with holes
 	Skip      int64    // how many offsets right after it are known to have no record: of transactions' marks
-	Epoch     int32    // of the broker that led the partition when it took the record, or NoEpoch
+	Epoch     int32    // of the broker that led the partition when it took the record, or the last such mark; or NoEpoch
 	Timestamp int64    // the broker's, in milliseconds since 1970, or NoTimestamp
 	Key       []byte   // nil: the record has no key
 	Headers   []Header // in the order received

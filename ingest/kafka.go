@@ -256,9 +256,12 @@ func (k *Kafka) take(max int) []smelt.Record {
 
 // skip notes the mark of a transaction with the record before it: so the lake knows that
 // nothing is in between, should retention take the mark before another record comes.
+// The leader may be another one by then, and the log shares the mark with the lake up to
+// the end of that one's epoch.
 func (k *Kafka) skip(mark *kgo.Record) {
 	if n := len(k.records); n > 0 && k.records[n-1].Partition == mark.Partition {
-		k.records[n-1].Skip = mark.Offset - k.records[n-1].Offset
+		last := &k.records[n-1]
+		last.Skip, last.Epoch = mark.Offset-last.Offset, mark.LeaderEpoch
 	}
 }
 

@@ -300,6 +300,35 @@ func TestKafkaMarks(t *testing.T) {
 	}
 }
 
+// TestKafkaMarkOfAnotherEpoch has the leader change while a transaction is open: the log
+// that has the mark is the one that the lake continues.
+func TestKafkaMarkOfAnotherEpoch(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, smelt.Record{})
+	writer := b.withClient(t, kgo.TransactionalID("marked")).client
+	if err := errors.Join(writer.BeginTransaction(), writer.ProduceSync(deadline(t), &kgo.Record{}).FirstErr(),
+		b.MoveTopicPartition(topicName, 0, 0), writer.EndTransaction(deadline(t), kgo.TryCommit)); err != nil {
+		t.Fatal(err)
+	}
+	source := b.open(t, at(0))
+	defer source.Close()
+	var end int64 // of what was read
+	var epoch int32
+	for end < 2 {
+		records, err := source.Poll(deadline(t), 1<<20)
+		if err != nil || len(records) == 0 {
+			t.Fatalf("poll: got %d records and error %v", len(records), err)
+		}
+		last := records[len(records)-1]
+		end, epoch = last.Offset+1+last.Skip, last.Epoch
+	}
+	d, err := ingest.DescribeTopic(deadline(t), b.cluster, topicName, map[int32]int32{0: epoch})
+	if err != nil || end != 3 || d.Shared[0] != end {
+		t.Errorf("read up to %d in epoch %d, error %v: the log shares %d, want 3 of both", end, epoch, err, d.Shared[0])
+	}
+}
+
 // TestKafkaOpenTransaction checks that Describe ends where reading does: before
 // a transaction that is not decided yet. The log that a lake continues goes further.
 func TestKafkaOpenTransaction(t *testing.T) {
