@@ -25,7 +25,7 @@ func (s *soak) markdown(now time.Time) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Soak\n")
 	line("Written by `scripts/soak.sh`. %d `smelt run` processes share one lake while they, the stack and PostgreSQL are killed, stopped and restarted,", instances)
-	line("the wires to S3 and PostgreSQL fail, and history is corrected. At the end every layer is compared with the truth: what the topics hold, read by a")
+	line("the wires to S3, PostgreSQL and Kafka fail, and history is corrected. At the end every layer is compared with the truth: what the topics hold, read by a")
 	line("consumer of its own, and what a model that shares no code with smelt makes of it.\n")
 	line("| | |\n|---|---|")
 	line("| date | %s |", now.UTC().Format("2 January 2006, 15:04 UTC"))

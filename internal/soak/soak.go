@@ -24,7 +24,8 @@ type soak struct {
 	t          *tally
 	fleet      *fleet
 	s3         *s3Wire
-	postgres   *postgresWire
+	postgres   *streamWire
+	kafka      *streamWire
 	topics     *topics
 	generators []*generator
 	operator   *operator
@@ -97,12 +98,12 @@ func (s *soak) open(ctx context.Context) error {
 	if err := s.prepareTools(); err != nil {
 		return err
 	}
-	ports, err := freePorts(6 + instances)
+	ports, err := freePorts(7 + instances)
 	if err != nil {
 		return err
 	}
 	s.fleet = &fleet{
-		binary: s.binary, dir: s.dir, base: cleanEnvironment(), runHTTP: ports[6:], t: s.t,
+		binary: s.binary, dir: s.dir, base: cleanEnvironment(), runHTTP: ports[7:], t: s.t,
 		stackEnv: []string{
 			"SMELT_KAFKA_PORT=" + portOf(ports[0]), "SMELT_S3_PORT=" + portOf(ports[1]),
 			"SMELT_CONSOLE_PORT=" + portOf(ports[2]), "SMELT_POSTGRES_PORT=" + portOf(ports[3]),
@@ -117,10 +118,13 @@ func (s *soak) open(ctx context.Context) error {
 	if s.postgres, err = openPostgresWire(ports[5], ports[3], s.t); err != nil {
 		return err
 	}
+	if s.kafka, err = openKafkaWire(ports[6], ports[0], s.t); err != nil {
+		return err
+	}
 	if s.fleet.direct, err = readSettings(filepath.Join(s.fleet.home("stack"), "stack.env")); err != nil {
 		return err
 	}
-	s.fleet.wired = rewired(s.fleet.direct, ports[1], ports[4], ports[3], ports[5])
+	s.fleet.wired = rewired(s.fleet.direct, ports[1], ports[4], ports[3], ports[5], ports[0], ports[6])
 	if s.topics, err = openTopics(ports[0]); err != nil {
 		return err
 	}
@@ -167,7 +171,7 @@ func (s *soak) storm(ctx context.Context) error {
 	defer calm()
 	troubles.Go(func() { watch(storm, s.fleet) })
 	troubles.Go(func() {
-		blow(storm, random(s.seed, "weather"), []*wire{&s.s3.wire, &s.postgres.wire}, s.t)
+		blow(storm, random(s.seed, "weather"), []*wire{&s.s3.wire, &s.postgres.wire, &s.kafka.wire}, s.t)
 	})
 	troubles.Go(func() { s.operator.run(storm) })
 	err := s.striker.run(storm, random(s.seed, "strikes"))
@@ -250,5 +254,8 @@ func (s *soak) close() {
 	}
 	if s.postgres != nil {
 		s.postgres.close()
+	}
+	if s.kafka != nil {
+		s.kafka.close()
 	}
 }

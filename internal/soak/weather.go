@@ -16,8 +16,8 @@ const (
 	faultReset   fault = "resets"
 	faultHole    fault = "black hole"
 	faultBusy    fault = "503 and 429"  // S3
-	faultLost    fault = "lost replies" // S3: of what was put; PostgreSQL: of the catalog's swaps
-	faultTorn    fault = "torn replies" // S3: cut off in the middle
+	faultLost    fault = "lost replies" // S3: of what was put; PostgreSQL: of the catalog's swaps; Kafka: of commits of offsets
+	faultTorn    fault = "torn replies" // S3, Kafka: cut off in the middle
 )
 
 // A wire is a proxy through which smelt reaches a service, and on which there may be

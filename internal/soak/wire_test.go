@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -11,6 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // blowing sets the weather on a wire.
@@ -217,5 +222,65 @@ func swap(address, statement string, bound <-chan string) (arrived bool, err err
 		return true, err
 	case <-time.After(10 * time.Second):
 		return false, err
+	}
+}
+
+// TestKafkaWire has a client that knows of one address only: the wire's.
+func TestKafkaWire(t *testing.T) {
+	t.Parallel()
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "topic"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	address, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := newTally(io.Discard)
+	w, err := openKafkaWire(address[0], broker.ListenAddrs()[0], told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(address[0]),
+		kgo.RetryBackoffFn(func(int) time.Duration { return time.Millisecond }),
+		kgo.Dialer(func(ctx context.Context, network, host string) (net.Conn, error) {
+			if host != address[0] {
+				t.Errorf("the client goes past the wire, to %s", host)
+			}
+			return new(net.Dialer).DialContext(ctx, network, host)
+		}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	record := &kgo.Record{Topic: "topic", Value: []byte("value")}
+	if err := client.ProduceSync(t.Context(), record).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	admin := kadm.NewClient(client)
+	for _, f := range []fault{faultLost, faultTorn} {
+		blowing(&w.wire, f)
+		for at := range int64(100) {
+			offsets := kadm.Offsets{}
+			offsets.AddOffset("topic", 0, at, -1)
+			if err := admin.CommitAllOffsets(t.Context(), "group", offsets); err != nil {
+				t.Fatalf("%s: %v", f, err)
+			}
+		}
+	}
+	if told.total(groupLost) == 0 {
+		t.Error("of 100 commits the reply to none was lost")
+	}
+	blowing(&w.wire, faultNone)
+	got, err := admin.FetchOffsets(t.Context(), "group")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := got.Lookup("topic", 0); o.At != 99 || told.wrong > 0 {
+		t.Errorf("the group is at %d, want 99; %d replies were not understood", o.At, told.wrong)
 	}
 }
