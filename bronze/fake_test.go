@@ -24,6 +24,7 @@ type topic struct {
 	start     int64 // the first offset that is still there
 	epoch     int32 // of the records to come
 	records   map[int32][]smelt.Record
+	away      error // why nobody can be asked what it holds; nil: they can
 	committed map[int32]int64
 	opened    int
 	newest    *source
@@ -127,6 +128,9 @@ func (s *source) held(partition int32) func(context.Context, int32) (smelt.Exten
 	return func(_ context.Context, epoch int32) (smelt.Extent, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.away != nil {
+			return smelt.Extent{}, s.away
+		}
 		held := smelt.Extent{Start: s.start, End: s.start}
 		for _, r := range s.records[partition] {
 			if epoch != smelt.NoEpoch && r.Epoch > epoch {

@@ -238,6 +238,49 @@ func TestMergeLoses(t *testing.T) {
 	})
 }
 
+// TestCleanLoses has the merged object go, at the hands of another than smelt, before
+// what it covers.
+func TestCleanLoses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		v := newRiver(t, seeded(t), 5)
+		time.Sleep(time.Hour)
+		work(t, v.merger, plan(t, v.merger, v.lake))
+		time.Sleep(bronze.DefaultGrace)
+		p := plan(t, v.merger, v.lake)
+		if len(p.Leftovers) != 1 {
+			t.Fatalf("got %+v", p)
+		}
+		if err := v.lake.Delete(t.Context(), p.Leftovers[0].By); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.merger.Clean(t.Context(), p.Leftovers[0]); !errors.Is(err, smelt.ErrNotFound) {
+			t.Errorf("got %v", err)
+		}
+		v.check()
+	})
+}
+
+// TestMergeRefusesBreak leaves a chain alone that lacks an object: merged, or retired,
+// nobody would see that records are lost.
+func TestMergeRefusesBreak(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		v := newRiver(t, seeded(t), 5)
+		if err := v.lake.Delete(t.Context(), after(t, v.reader, -1, 1<<20)[1].Key); err != nil {
+			t.Fatal(err)
+		}
+		run := bronze.NewRun(0, after(t, v.reader, -1, 1<<20)[:2])
+		if _, err := v.merger.Merge(t.Context(), run); !errors.Is(err, bronze.ErrBreak) {
+			t.Errorf("merge: %v", err)
+		}
+		if _, _, err := v.merger.Retire(t.Context(), run, nil); !errors.Is(err, bronze.ErrBreak) {
+			t.Errorf("retire: %v", err)
+		}
+		if left := keys(t, v.lake, 0); len(left) != 4 {
+			t.Errorf("it wrote %v", left)
+		}
+	})
+}
+
 // TestMergeRefusesDamage has a member whose lines are not those that it should have.
 func TestMergeRefusesDamage(t *testing.T) {
 	bubble(t, func(t *testing.T) {

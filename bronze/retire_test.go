@@ -96,7 +96,7 @@ func TestRetire(t *testing.T) {
 			t.Errorf("below silver's position: %+v, %v", runs, err)
 		}
 		check(retire(1, all[2], all[3], all[14]), hours[0], all[2], all[3])
-		check(retire(2, all[3], all[4], all[12]), all[:20], all[3], all[12]) // the fifth has gone already
+		check(retire(2, all[3], all[4], all[10], all[12]), all[:20], all[3], all[10], all[12]) // the fifth has gone already
 		if n := len(keys(t, lake, 0)); n != 3 {
 			t.Errorf("%d objects are left: %v", n, keys(t, lake, 0))
 		}

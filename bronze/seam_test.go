@@ -267,6 +267,92 @@ func TestSeamsStayApart(t *testing.T) {
 	})
 }
 
+// TestSewTwice has a second operator decide while the first one's seam is on its way.
+func TestSewTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSewing(t, 0)
+		s.produce()
+		s.step(0)
+		s.recreate()
+		stop := s.stop()
+		lake := store.NewFaulty(s.lake, func(op store.Op) store.Fault {
+			if op.Name == "put" {
+				s.accept()
+			}
+			return store.None
+		})
+		if seam, err := bronze.Sew(t.Context(), lake, stop, stop.From(), "too late", bronze.Zstd); !errors.Is(err, bronze.ErrMoved) {
+			t.Errorf("got %+v, %v", seam, err)
+		}
+		if seams, err := bronze.NewReader(s.lake, "p").Seams(t.Context(), 0); err != nil || len(seams) != 1 || seams[0].Why != "the test" {
+			t.Errorf("seams: %+v, %v", seams, err)
+		}
+	})
+}
+
+// TestSewFurtherOn goes on in the middle of another log, whose records are of a later
+// epoch than those of the log before.
+func TestSewFurtherOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSewing(t, 0)
+		s.produce()
+		s.step(0)
+		s.recreate()
+		s.topic.epoch = 7
+		s.topic.fill(1, 6)
+		from := s.topic.records[0][3].Offset
+		if _, err := bronze.Sew(t.Context(), s.lake, s.stop(), from, "", bronze.Zstd); err != nil {
+			t.Fatal(err)
+		}
+		if stop := s.stop(); stop != nil {
+			t.Errorf("after it was accepted: %v", stop)
+		}
+		before, _ := readAll(t, s.lake, 0)
+		s.step(1)
+		if after, _ := readAll(t, s.lake, 0); len(after)-len(before) != 3 {
+			t.Errorf("%d records were read on, want 3", len(after)-len(before))
+		}
+	})
+}
+
+// TestContinue goes to the edges of what a log holds.
+func TestContinue(t *testing.T) {
+	t.Parallel()
+	source := smelt.Description{Cluster: "c", Topic: "t"}
+	last := bronze.Meta{End: 25, Base: 5, Cluster: "c", Topic: "t"}
+	for _, c := range []struct {
+		held smelt.Extent
+		want bronze.Misfit // "": it goes on at 20
+	}{
+		{smelt.Extent{Start: 0, End: 100}, ""},
+		{smelt.Extent{Start: 20, End: 20}, ""},
+		{smelt.Extent{Start: 21, End: 100}, bronze.MisfitGap},
+		{smelt.Extent{Start: 0, End: 19}, bronze.MisfitBack},
+	} {
+		next, err := bronze.Continue("p", 0, last, source, c.held)
+		var stop *bronze.Stop
+		if errors.As(err, &stop); c.want == "" && (next != 20 || err != nil) || c.want != "" && (stop == nil || stop.Misfit != c.want) {
+			t.Errorf("%+v: %d, %v; want %q", c.held, next, err, c.want)
+		}
+	}
+}
+
+// TestGrownAgain has a log lose its end and grow past it before it is looked at.
+func TestGrownAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lake, tp := store.NewMemory(), newTopic()
+		tp.fill(1, 6)
+		step(t, newWriter(t, "a", lake, tp))
+		tp.records[0] = tp.records[0][:3]
+		tp.epoch++
+		tp.fill(1, 9)
+		var stop *bronze.Stop
+		if _, err := newWriter(t, "b", lake, tp).Step(t.Context()); !errors.As(err, &stop) || stop.Misfit != bronze.MisfitBack {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // TestSewAtAnOldEnd refuses a decision that was made on another state of the chain.
 func TestSewAtAnOldEnd(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -46,23 +46,39 @@ func TestDeletedWhileBuffered(t *testing.T) {
 func TestTurn(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		meanwhile func(tp *topic, step func())
+		meanwhile func(s *sewing, step func())
 		turns     bool
 		want      string
 	}{
 		// What was read of the end that is lost does not go after what is there now.
-		{"lost its end", func(tp *topic, step func()) {
-			tp.records[0] = tp.records[0][:6]
-			tp.epoch++
-			tp.produce(smelt.Record{Value: []byte("new 6")}, 0)
+		{"lost its end", func(s *sewing, step func()) {
+			s.topic.records[0] = s.topic.records[0][:6]
+			s.topic.epoch++
+			s.topic.produce(smelt.Record{Value: []byte("new 6")}, 0)
 			step()
 		}, true, "0 1 2 3 4 5 new 6"},
-		// The other writer has half of it, and the log has none of it any more.
-		{"lost its beginning", func(tp *topic, step func()) {
-			all := tp.records[0]
-			tp.records[0] = all[:6]
+		// Nobody can tell whether it did.
+		{"lost its end, and is away", func(s *sewing, step func()) {
+			s.topic.records[0] = s.topic.records[0][:6]
+			s.topic.epoch++
+			s.topic.produce(smelt.Record{Value: []byte("new 6")}, 0)
 			step()
-			tp.records[0], tp.start = all[8:], 8
+			s.topic.away = errors.New("no broker answers")
+		}, true, "0 1 2 3 4 5 new 6"},
+		// An operator was first, and the log, which has no epochs, has grown since.
+		{"lost its end, which was accepted", func(s *sewing, _ func()) {
+			s.topic.records[0] = s.topic.records[0][:3]
+			s.accept()
+			for i := range 9 {
+				s.topic.produce(smelt.Record{Value: fmt.Append(nil, "new ", 3+i)}, 0)
+			}
+		}, true, "0 1 2 3"},
+		// The other writer has half of it, and the log has none of it any more.
+		{"lost its beginning", func(s *sewing, step func()) {
+			all := s.topic.records[0]
+			s.topic.records[0] = all[:6]
+			step()
+			s.topic.records[0], s.topic.start = all[8:], 8
 		}, false, "0 1 2 3 4 5 6 7 8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,7 +88,7 @@ func TestTurn(t *testing.T) {
 				var armed atomic.Bool
 				w := newWriter(t, "a", store.NewFaulty(lake, func(op store.Op) store.Fault {
 					if op.Name == "put" && armed.CompareAndSwap(true, false) {
-						c.meanwhile(tp, func() { step(t, other) })
+						c.meanwhile(&sewing{T: t, lake: lake, topic: tp}, func() { step(t, other) })
 					}
 					return store.None
 				}), tp)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,6 +185,9 @@ func TestWriterRepliesLost(t *testing.T) {
 					if failed++; !errors.Is(err, smelt.ErrStore) {
 						t.Errorf("not marked: %v", err)
 					}
+					if at := tp.committed[0]; at != 0 {
+						t.Errorf("%d is committed, and nothing is known to be in the lake", at)
+					}
 					tp.fill(1, 1) // must not get into the object that is under way
 				}
 				if failed != tt.errors {
@@ -212,6 +216,45 @@ func TestWriterResumesAfterCrash(t *testing.T) {
 		if progress := step(t, newWriter(t, "b", lake, tp)); progress.Records != 10 {
 			t.Errorf("got %+v, want the 10 new records", progress)
 		}
+		checkLake(t, lake, tp)
+	})
+}
+
+// TestChainBeginsAtZero has retention move the log's start between two writers that
+// begin a chain.
+func TestChainBeginsAtZero(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lake, tp := store.NewMemory(), newTopic()
+		tp.fill(1, 10)
+		var once atomic.Bool
+		w := newWriter(t, "a", store.NewFaulty(lake, func(op store.Op) store.Fault {
+			if op.Name == "put" && once.CompareAndSwap(false, true) {
+				tp.start = tp.records[0][4].Offset
+				step(t, newWriter(t, "b", lake, tp))
+			}
+			return store.None
+		}), tp)
+		step(t, w)
+		if lines, metas := readAll(t, lake, 0); len(metas) != 1 || len(lines) != 6 || metas[0].Start != 0 {
+			t.Errorf("%d records in %+v", len(lines), metas)
+		}
+	})
+}
+
+// TestWriterTakesRecordsOnce has a source give what it gave before.
+func TestWriterTakesRecordsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		lake, tp := store.NewMemory(), newTopic()
+		w := newWriter(t, "a", lake, tp)
+		tp.fill(1, 5)
+		tp.polled = func() { // once, while they are buffered
+			tp.polled = nil
+			tp.newest.next[0] = 0
+		}
+		step(t, w)
+		tp.newest.next[0] = 0 // and once they are in the lake
+		tp.fill(1, 5)
+		step(t, w)
 		checkLake(t, lake, tp)
 	})
 }
