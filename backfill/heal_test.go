@@ -82,6 +82,27 @@ func TestHealer(t *testing.T) {
 	w.whole()
 }
 
+// A step of the stage that began before the reference row was there may come after a
+// look that found nothing: its rows are healed too.
+func TestHealsWhatComesLate(t *testing.T) {
+	t.Parallel()
+	w := setup(t, pipeline(t))
+	w.add("a zzz-001 1 2026-11-01T10:00:00Z")
+	behind := w.behind(1, "hel-001=Espoo", "nyc-001=New York")
+	w.locate("hel-001=Espoo", "new-001=Oulu")
+	p := w.process()
+	h := backfill.NewHealer(line.SilverConfig(p.pipeline, p.Parts))
+	if got, _ := w.heal(h, p); got.Records != 0 {
+		t.Errorf("with nothing to heal: got %+v", got)
+	}
+	w.take(behind, "b new-001 2 2026-11-01T10:00:00Z")
+	if got, _ := w.heal(h, p); got.Records != 1 {
+		t.Errorf("of the step that came late: got %+v", got)
+	}
+	same(t, "cities", w.rows(silverName, "id", "city", "_unmatched"), "a  locations", "b Oulu ")
+	w.whole()
+}
+
 // A reference row that is there, but of which silver shows nothing, is found too.
 func TestHealedToNothing(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"smelt"
 	"smelt/backfill"
@@ -69,6 +70,29 @@ func TestWhere(t *testing.T) {
 		p, err := w.open(w.process(), backfill.Scope{Where: c.where}).Plan(t.Context())
 		if err != nil || p.Records != c.rows {
 			t.Errorf("%s: got %+v, %v, want %d rows", c.where, p, err, c.rows)
+		}
+	}
+}
+
+// The first time of a scope is in it, the last is not, also where a file begins or ends.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	w := setup(t, pipeline(t))
+	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b hel-001 2 2026-11-01T11:00:00Z")
+	at := func(hour, second int) time.Time { return time.Date(2026, 11, 1, hour, 0, second, 0, time.UTC) }
+	for _, c := range []struct {
+		from, to time.Time
+		rows     int64
+	}{
+		{at(11, 0), time.Time{}, 1},
+		{at(11, 1), time.Time{}, 0},
+		{time.Time{}, at(10, 0), 0},
+		{time.Time{}, at(10, 1), 1},
+		{at(10, 0), at(11, 0), 1},
+	} {
+		p, err := w.open(w.process(), backfill.Scope{From: c.from, To: c.to}).Plan(t.Context())
+		if err != nil || p.Records != c.rows {
+			t.Errorf("from %v to %v: got %+v, %v, want %d rows", c.from, c.to, p, err, c.rows)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package silver_test
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/table"
 )
 
 // once is a pipeline in which an event of a key comes once in five minutes.
@@ -75,6 +77,61 @@ func TestDuplicates(t *testing.T) {
 		"10,duplicate,0:3,",
 		"12,duplicate,0:9,",
 	})
+}
+
+// TestDuplicateWithoutTimestamp has a record repeat one of a later partition, which
+// silver has, where the broker says of neither when it had it.
+func TestDuplicateWithoutTimestamp(t *testing.T) {
+	t.Parallel()
+	l := open(t, once(t), false)
+	for _, partition := range []int32{1, 0} {
+		r := keyed(`"a"`, 0, 0)
+		r.Partition, r.Timestamp = partition, smelt.NoTimestamp
+		l.drain(t, r)
+	}
+	same(t, "silver", l.rows(t, "silver.once", "_partition_id,k"), []string{"1,a"})
+	same(t, "quarantine", l.rows(t, "quarantine.once", "_partition_id,reason,detail"), []string{"0,duplicate,1:0"})
+}
+
+// TestDuplicateInForeignFile has another engine write silver's file anew without
+// bounds, so that nobody knows which times it has.
+func TestDuplicateInForeignFile(t *testing.T) {
+	t.Parallel()
+	l := open(t, once(t), false)
+	l.drain(t, keyed(`"a"`, 0, 0))
+	tbl, err := l.Parts.Area.Lake.Load(t.Context(), "silver.once")
+	if err != nil {
+		t.Fatal(err)
+	}
+	current, _ := tbl.Current()
+	files, err := tbl.Files(t.Context(), current.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := files[0]
+	body, _, err := l.Parts.Area.Store.Get(t.Context(), f.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	bytes, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := smelt.DataFile{Path: strings.TrimSuffix(f.Key, ".parquet") + "x.parquet", Rows: f.Rows, Bytes: f.Bytes, Partition: f.Partition}
+	if err := l.Parts.Area.Store.Put(t.Context(), silent.Path, strings.NewReader(string(bytes)), smelt.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := tbl.NewFile(silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tbl.Commit(t.Context(), table.Change{Remove: files, Add: []table.File{copied}, Replace: true}); err != nil {
+		t.Fatal(err)
+	}
+	l.drain(t, keyed(`"a"`, 1, 1))
+	same(t, "silver", l.rows(t, "silver.once", "_partition_offset,k"), []string{"0,a"})
+	same(t, "quarantine", l.rows(t, "quarantine.once", "_partition_offset,reason,detail"), []string{"1,duplicate,0:0"})
 }
 
 // TestDuplicatesDoNotDependOnSteps takes the same records through in one step

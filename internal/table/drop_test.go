@@ -187,6 +187,38 @@ func TestDropIsOvertaken(t *testing.T) {
 	}
 }
 
+// TestDropWhileCreated has the pipeline start between the two steps of a drop: the new
+// table has a folder of its own.
+func TestDropWhileCreated(t *testing.T) {
+	t.Parallel()
+	var l lake
+	var starts func()
+	objects := store.NewFaulty(store.NewMemory(), func(op store.Op) store.Fault {
+		if start := starts; start != nil && op.Name == "list" && op.Key == "silver/a/" {
+			starts = nil
+			start()
+		}
+		return store.None
+	})
+	catalog := table.NewMemoryCatalog()
+	l = lake{table.Open(objects, catalog, "s3://lake"), objects, catalog}
+	filled(t, l, "silver.a")
+	starts = func() { filled(t, lake{table.Open(objects, catalog, "s3://lake"), objects, catalog}, "silver.a") }
+	if _, err := l.Drop(t.Context(), "silver.a"); err != nil || starts != nil {
+		t.Fatalf("got %v", err)
+	}
+	tbl := load(t, l, "silver.a")
+	files, err := tbl.Files(t.Context(), head(t, tbl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if _, err := objects.Stat(t.Context(), f.Key); err != nil {
+			t.Errorf("a file of the new table: %v", err)
+		}
+	}
+}
+
 // TestDropWhatIsDamaged drops a table whose metadata is lost, and leaves one whose
 // folder is not its own.
 func TestDropWhatIsDamaged(t *testing.T) {
