@@ -226,16 +226,7 @@ func TestKafkaEndLostWhileIdle(t *testing.T) {
 	if records, err := source.Poll(ctx, 1<<20); err != nil || len(records) > 0 {
 		t.Fatalf("poll: got %d records and error %v, want none", len(records), err)
 	}
-	b.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
-		b.KeepControl()
-		response := request.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
-		partition := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
-		partition.LeaderEpoch, partition.EndOffset = 0, 5 // the records from there on are another leader's
-		topic := kmsg.NewOffsetForLeaderEpochResponseTopic()
-		topic.Topic, topic.Partitions = topicName, append(topic.Partitions, partition)
-		response.Topics = append(response.Topics, topic)
-		return response, nil, true
-	})
+	b.endEpoch(0, 5)                                              // the records from there on are another leader's
 	if err := b.MoveTopicPartition(topicName, 0, 0); err != nil { // a new epoch
 		t.Fatal(err)
 	}
@@ -244,6 +235,60 @@ func TestKafkaEndLostWhileIdle(t *testing.T) {
 	defer asked()
 	if records, err := source.Poll(ctx, 1<<20); err != nil || len(records) > 0 || ctx.Err() != context.Canceled {
 		t.Errorf("poll: got %d records and error %v, want none, and the lake to be asked again", len(records), err)
+	}
+}
+
+// endEpoch has the broker say of partition 0 that the records of an epoch end at an offset.
+func (b broker) endEpoch(epoch int32, end int64) {
+	b.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		response := request.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		partition := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+		partition.LeaderEpoch, partition.EndOffset = epoch, end
+		topic := kmsg.NewOffsetForLeaderEpochResponseTopic()
+		topic.Topic, topic.Partitions = topicName, append(topic.Partitions, partition)
+		response.Topics = append(response.Topics, topic)
+		return response, nil, true
+	})
+}
+
+// TestKafkaEndOfEpoch has a log hold records that are not those which the lake has read:
+// it continues the lake up to where the epoch ended of which they were.
+func TestKafkaEndOfEpoch(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		epoch     int32
+		end, want int64
+	}{
+		{"there", 0, 12, 10}, // and the leader is ahead of what it lets be read
+		{"lost its end", 0, 7, 7},
+		{"lost all that is left", 0, 3, 5},
+		{"an epoch that nobody knows", -1, -1, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBroker(t, 1).withClient(t)
+			b.append(t, make([]smelt.Record, 10)...)
+			if err := b.DeleteRecords(topicName, 0, 5); err != nil {
+				t.Fatal(err)
+			}
+			b.endEpoch(c.epoch, c.end)
+			ctx, asked := context.WithCancel(deadline(t))
+			var log smelt.Extent
+			source := b.open(t, func(ctx context.Context, _ int32, held func(context.Context, int32) (smelt.Extent, error)) (next int64, err error) {
+				defer asked()
+				log, err = held(ctx, 0)
+				return log.Start, err
+			})
+			defer source.Close()
+			if _, err := source.Poll(ctx, 1<<20); err != nil {
+				t.Fatal(err)
+			}
+			if want := (smelt.Extent{Start: 5, End: c.want}); log != want {
+				t.Errorf("got %+v, want %+v", log, want)
+			}
+		})
 	}
 }
 

@@ -1,13 +1,16 @@
 package audit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -512,6 +515,14 @@ func TestVerifyMismatches(t *testing.T) {
 			says:    []string{"gold.readings_hourly is not what hourly.sql gives over silver: it lacks 1 row and has 0 rows that the SQL does not give, " + gold},
 		},
 		{
+			name: "a gold row twice",
+			harm: func(t *testing.T, w *world) {
+				w.rewrite(t, "gold.readings_hourly", "FROM work.t UNION ALL FROM work.t WHERE city = 'Espoo'")
+			},
+			receipt: whole + "✓  gold 7 ✗",
+			says:    []string{"gold.readings_hourly is not what hourly.sql gives over silver: it lacks 0 rows and has 1 row that the SQL does not give, " + gold},
+		},
+		{
 			name: "a gold sum that is off by its last bits",
 			harm: func(t *testing.T, w *world) {
 				w.rewrite(t, "gold.readings_hourly", "SELECT * REPLACE (total * (1 + 1e-13) AS total) FROM work.t")
@@ -545,6 +556,85 @@ func TestVerifyMismatches(t *testing.T) {
 			}
 		})
 	}
+}
+
+// relabel writes a ledger anew, changed.
+func relabel[L ledger.Silver | ledger.Gold](t *testing.T, w *world, name string, change func(*L)) {
+	t.Helper()
+	tbl := w.load(t, name)
+	l, _, _, err := ledger.Read[L](tbl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&l)
+	var c table.Change
+	if err := ledger.Write(&c, l); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tbl.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// finds wants a mismatch of some records or rows among those of a lake.
+func (w *world) finds(t *testing.T, check, table string, count int64) {
+	t.Helper()
+	v := w.verify(t)
+	if !slices.ContainsFunc(v.Mismatches, func(m audit.Mismatch) bool { return m.Check == check && m.Table == table && m.Count == count }) {
+		t.Errorf("got %+v, want %s in %s, of %d", v.Mismatches, check, table, count)
+	}
+}
+
+// Lines that are twice in an object are found although the object counts them so.
+func TestVerifyLinesTwice(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	key, lake := w.objects(t, 0)[1], w.Parts.Area.Store
+	body, o, err := lake.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	once, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(field, what string) {
+		n, err := strconv.Atoi(o.Meta[field])
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := strconv.Atoi(o.Meta[what])
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Meta[field] = strconv.Itoa(n + more)
+	}
+	for _, counted := range []string{"count", "bytes"} {
+		add("chain-"+counted, counted)
+		add(counted, counted)
+	}
+	if err := lake.Put(t.Context(), key, bytes.NewReader(append(once, once...)), smelt.PutOptions{Meta: o.Meta}); err != nil {
+		t.Fatal(err)
+	}
+	w.finds(t, "repeated", "bronze.readings", 2)
+}
+
+// That retention took out a row does not account for two that are lost.
+func TestVerifyLostBesideRetired(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	w.rewrite(t, "silver.readings", "FROM work.t WHERE NOT (_partition_id = 0 AND _partition_offset IN (1, 5))")
+	relabel(t, w, "silver.readings", func(l *ledger.Silver) { l.Retired = 1 })
+	w.finds(t, "lost", "silver.readings", 1)
+}
+
+// What gold notes of silver is held against silver.
+func TestVerifyGoldNote(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	relabel(t, w, "gold.readings_hourly", func(l *ledger.Gold) { l.SilverRows-- })
+	w.finds(t, "ledger", "gold.readings_hourly", 1)
 }
 
 // A file that is not there is neither waited for nor passed over.
