@@ -2,7 +2,7 @@
 # Tries smelt with components and engines that are not its own, without containers. Each gets a lake, ports and a
 # folder of its own, which end with it.
 #   scripts/interop.sh trino       Trino reads the tables, and compacts one while the line runs
-#   scripts/interop.sh kafka       Apache Kafka: transactions, compacted topics, added partitions, a kill, log-ins
+#   scripts/interop.sh kafka       Apache Kafka: transactions, compaction, added partitions, a kill; log-ins, mTLS, ACLs; topics made anew, logs cut
 #   scripts/interop.sh minio       MinIO: the store's contract, a kill, a bucket that becomes read-only, a wrong key
 #   scripts/interop.sh spark       Spark reads the tables, and compacts one while the line runs
 #   scripts/interop.sh pyiceberg   pyiceberg reads silver, quarantine and gold, through the SQL catalog

@@ -7,6 +7,12 @@
     kafka.py BROKERS transact NAME                             prints how many it committed; ids below 0 it did not
     kafka.py BROKERS compact NAME                              prints how many it sent, are left, are tombstones
     kafka.py BROKERS sizes NAME                                prints how many of them are events within the bound
+    kafka.py BROKERS recreate NAME PARTITIONS                  deletes it, and makes it anew
+    kafka.py BROKERS hold NAME COUNT FIRST FILE                opens a transaction, prints "held"; commits it once there is the file
+    kafka.py BROKERS discard NAME COUNT                        ids below 0, all deleted again (DeleteRecords) with all before them
+    kafka.py BROKERS ends NAME [committed]                     prints where each partition ends, or may be read to for now
+    kafka.py BROKERS allow CN=WHO topic|group NAME OPERATION... lets a principal do that
+    kafka.py BROKERS deny topic|group NAME                     takes back what anybody was allowed with it
 
 Records are {"id":0,"made":"2026-01-01T00:00:00Z","pad":"..."}, ids from 0 on.
 """
@@ -15,22 +21,29 @@ import os
 import sys
 import time
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     NewPartitions,
     NewTopic,
+    ResourcePatternType,
     ResourceType,
 )
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 RECORD_MAX = 8 << 20  # smelt's bound on a record
+OPERATIONS = {"Read": "READ", "Write": "WRITE", "Describe": "DESCRIBE", "DescribeConfigs": "DESCRIBE_CONFIGS"}
 
-brokers = sys.argv[1]
-admin = AdminClient({"bootstrap.servers": brokers})
+# It tries again by itself, and says no more of it than what fails in the end.
+CLIENT = {"bootstrap.servers": sys.argv[1], "log_level": 2}
+admin = AdminClient(CLIENT)
 
 
 class Sender:
@@ -39,7 +52,7 @@ class Sender:
     def __init__(self, **settings):
         self.acknowledged = 0
         self.producer = Producer({
-            "bootstrap.servers": brokers, "enable.idempotence": True, "message.max.bytes": 32 << 20,
+            **CLIENT, "enable.idempotence": True, "message.max.bytes": 32 << 20,
             "topic.metadata.refresh.interval.ms": 1000, "partitioner": "random", **settings,
         })
 
@@ -150,7 +163,7 @@ def compact(name):
 
 def read(name):
     """Counts a topic's records, and those of them that are tombstones."""
-    consumer = Consumer({"bootstrap.servers": brokers, "group.id": "interop-reader", "enable.auto.commit": False,
+    consumer = Consumer({**CLIENT, "group.id": "interop-reader", "enable.auto.commit": False,
                          "enable.partition.eof": True})
     partitions = consumer.list_topics(name).topics[name].partitions
     consumer.assign([TopicPartition(name, p, 0) for p in partitions])
@@ -180,4 +193,69 @@ def sizes(name):
     print(number)
 
 
-{f.__name__: f for f in (topic, grow, send, load, transact, compact, sizes)}[sys.argv[2]](*sys.argv[3:])
+def recreate(name, partitions):
+    admin.delete_topics([name])[name].result()
+    while name in admin.list_topics().topics:
+        time.sleep(0.1)
+    admin.create_topics([NewTopic(name, int(partitions), 1)])[name].result()
+
+
+def hold(name, count, first, file):
+    sender = Sender(**{"transactional.id": "holder", "transaction.timeout.ms": 600_000})
+    sender.producer.init_transactions()
+    sender.producer.begin_transaction()
+    for number in range(int(first), int(first) + int(count)):
+        sender.send(name, event(number))
+    sender.flush()
+    print("held", flush=True)
+    while not os.path.exists(file):
+        sender.producer.poll(0.2)
+    sender.producer.commit_transaction()
+
+
+def partitions(name):
+    return sorted(admin.list_topics(name).topics[name].partitions)
+
+
+def discard(name, count):
+    sender = Sender()
+    for number in range(int(count)):
+        sender.send(name, event(-1 - number))
+    sender.flush()
+    for done in admin.delete_records([TopicPartition(name, p, OFFSET_END) for p in partitions(name)]).values():
+        done.result()
+
+
+def ends(name, what="uncommitted"):
+    consumer = Consumer({**CLIENT, "group.id": "interop-ends", "isolation.level": f"read_{what}"})
+    print(*(end(consumer, TopicPartition(name, p)) for p in partitions(name)))
+    consumer.close()
+
+
+def end(consumer, partition):
+    """Waits for a broker that has just been started to lead the partition."""
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, timeout=60)[1]
+        except KafkaException as e:
+            if e.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            time.sleep(0.2)
+
+
+def allow(who, kind, name, *operations):
+    acls = [AclBinding(ResourceType[kind.upper()], name, ResourcePatternType.LITERAL, f"User:{who}", "*",
+                       AclOperation[OPERATIONS[operation]], AclPermissionType.ALLOW) for operation in operations]
+    for done in admin.create_acls(acls).values():
+        done.result()
+
+
+def deny(kind, name):
+    everything = AclBindingFilter(ResourceType[kind.upper()], name, ResourcePatternType.LITERAL, None, None,
+                                  AclOperation.ANY, AclPermissionType.ANY)
+    for done in admin.delete_acls([everything]).values():
+        done.result()
+
+
+commands = (topic, grow, send, load, transact, compact, sizes, recreate, hold, discard, ends, allow, deny)
+{f.__name__: f for f in commands}[sys.argv[2]](*sys.argv[3:])

@@ -1,5 +1,8 @@
 # A broker of Apache Kafka's, and librdkafka's producers: what they do that the embedded broker does not, or otherwise;
 # sourced by interop.sh.
+. "$root/scripts/interop/kafka_records.sh"
+. "$root/scripts/interop/kafka_access.sh"
+. "$root/scripts/interop/kafka_seams.sh"
 
 kafka_version=4.4.0
 librdkafka_version=2.16.0 # confluent-kafka's
@@ -8,25 +11,23 @@ kafka_password=right-password
 try_kafka() {
 	need python3
 	need mvn
+	need curl
+	need openssl
 	java=$(java_of 17) || skip "Kafka $kafka_version needs Java 17 or later, and none is in JAVA_HOME, /usr/lib/jvm or on the PATH"
 	cached "kafka-$kafka_version" jars_of_kafka
 	cached "confluent-kafka-$librdkafka_version" python_with "confluent-kafka==$librdkafka_version"
 	lake_of_its_own
-	format_kafka
+	certificates broker reader writer watcher
+	kafka_ports
+	format_kafka c21lbHQtaW50ZXJvcC0wMQ
 	start_kafka
 	start_stack
 	export SMELT_KAFKA_BROKERS=127.0.0.1:$kafka_port
 
 	the_demo
-	make_pipelines exact transacted compacted grown killed sized
-	start_run
-	idempotent
-	transactions
-	compaction
-	partitions_added
-	broker_killed
-	sizes
-	log_in
+	try_records
+	try_access
+	try_seams
 }
 
 # jars_of_kafka fetches the broker with all that it depends on.
@@ -44,23 +45,34 @@ jars_of_kafka() {
 	from_maven copy-dependencies -DincludeScope=runtime -DoutputDirectory=.
 }
 
-# format_kafka makes the folder of a broker that is its own controller: one listener without a log-in, one with.
-format_kafka() {
-	local controller
-	kafka_port=$(free_port 15000) sasl_port=$(free_port 12500) controller=$(free_port 10000)
-	mkdir -p "$SMELT_HOME/kafka-broker"
-	cat >"$SMELT_HOME/kafka-broker/server.properties" <<-END
+kafka_ports() {
+	kafka_port=$(free_port 15000) sasl_port=$(free_port 12500) tls_port=$(free_port 17500) controller_port=$(free_port 10000)
+}
+
+# format_kafka makes the folder of a broker that is its own controller: a listener without a log-in, whose users may do
+# anything, one with, and one that wants a certificate. There may have been another broker before.
+format_kafka() { # the cluster's id
+	kafka_dir=$SMELT_HOME/kafka-$1
+	mkdir -p "$kafka_dir"
+	cat >"$kafka_dir/server.properties" <<-END
 		process.roles=broker,controller
 		node.id=1
-		controller.quorum.voters=1@127.0.0.1:$controller
+		controller.quorum.voters=1@127.0.0.1:$controller_port
 		controller.listener.names=CONTROLLER
-		listeners=PLAIN://127.0.0.1:$kafka_port,LOGIN://127.0.0.1:$sasl_port,CONTROLLER://127.0.0.1:$controller
-		advertised.listeners=PLAIN://127.0.0.1:$kafka_port,LOGIN://127.0.0.1:$sasl_port
-		listener.security.protocol.map=PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+		listeners=PLAIN://127.0.0.1:$kafka_port,LOGIN://127.0.0.1:$sasl_port,MUTUAL://127.0.0.1:$tls_port,CONTROLLER://127.0.0.1:$controller_port
+		advertised.listeners=PLAIN://127.0.0.1:$kafka_port,LOGIN://127.0.0.1:$sasl_port,MUTUAL://127.0.0.1:$tls_port
+		listener.security.protocol.map=PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT,MUTUAL:SSL,CONTROLLER:PLAINTEXT
 		inter.broker.listener.name=PLAIN
 		listener.name.login.sasl.enabled.mechanisms=SCRAM-SHA-512
 		listener.name.login.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-		log.dirs=$SMELT_HOME/kafka-broker/log
+		listener.name.mutual.ssl.client.auth=required
+		listener.name.mutual.ssl.keystore.type=PEM
+		listener.name.mutual.ssl.keystore.location=$SMELT_HOME/certificates/broker.both
+		listener.name.mutual.ssl.truststore.type=PEM
+		listener.name.mutual.ssl.truststore.location=$SMELT_HOME/certificates/ca.crt
+		authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+		super.users=User:ANONYMOUS;User:smelt
+		log.dirs=$kafka_dir/log
 		auto.create.topics.enable=false
 		message.max.bytes=33554432
 		offsets.topic.replication.factor=1
@@ -70,7 +82,7 @@ format_kafka() {
 		group.initial.rebalance.delay.ms=0
 		log.cleaner.backoff.ms=500
 	END
-	kafka_java kafka.tools.StorageTool format --cluster-id c21lbHQtaW50ZXJvcC0wMQ --config "$SMELT_HOME/kafka-broker/server.properties" \
+	kafka_java kafka.tools.StorageTool format --cluster-id "$1" --config "$kafka_dir/server.properties" \
 		--add-scram "SCRAM-SHA-512=[name=smelt,password=$kafka_password]" >/dev/null
 }
 
@@ -81,32 +93,27 @@ kafka_java() {
 
 start_kafka() {
 	local began=$SECONDS
-	begin kafka kafka_java kafka.Kafka "$SMELT_HOME/kafka-broker/server.properties"
+	must "something else listens at Kafka's port" await silent "$kafka_port" # one that was killed may take a moment
+	begin kafka kafka_java kafka.Kafka "$kafka_dir/server.properties"
 	kafka=$!
 	must "Kafka did not start in time" await answers "$kafka_port"
 	say "Kafka $kafka_version runs, after $((SECONDS - began)) s"
 }
 
+silent() { ! answers "$1"; }
+
 client() {
 	"$kept/interop/confluent-kafka-$librdkafka_version/bin/python" "$root/scripts/interop/kafka.py" "127.0.0.1:$kafka_port" "$@"
 }
 
-the_demo() {
-	say "the demo, on this broker"
-	client topic sensor.readings 3
-	"$root/scripts/start.sh" | tail -n 2
-	readings kafka-001 500 2026-01-01 | "$root/bin/smelt" produce --topic sensor.readings
-	must "500 readings did not arrive in gold, and 5 in quarantine, in time" await arrived kafka-001
-	"$root/bin/smelt" verify
-	halt generate
-	halt run
-}
-
-# make_pipelines makes a pipeline a name, each with a topic of three partitions; ids tell the records apart.
-make_pipelines() {
+# make_pipelines makes a folder of pipelines, each with a topic of three partitions, and has smelt use it; ids tell the
+# records apart.
+make_pipelines() { # folder, pipelines…
 	local name dir
+	export SMELT_PIPELINES=$SMELT_HOME/$1
+	shift
 	for name in "$@"; do
-		dir=$SMELT_HOME/pipelines/$name
+		dir=$SMELT_PIPELINES/$name
 		mkdir -p "$dir"
 		cat >"$dir/pipeline.yml" <<-END
 			source: {kafka: interop.$name}
@@ -119,10 +126,8 @@ make_pipelines() {
 		END
 		echo "SELECT id, made, length(pad) AS padding, _partition_id, _partition_offset FROM bronze.$name" >"$dir/silver.sql"
 		echo "SELECT date_trunc('hour', made) AS hour, count(*) AS n FROM silver.$name GROUP BY date_trunc('hour', made)" >"$dir/hourly.sql"
+		client topic "interop.$name" 3
 	done
-	client topic interop.compacted 3 cleanup.policy=compact segment.bytes=1048576 min.cleanable.dirty.ratio=0.01 max.compaction.lag.ms=1000
-	for name in "$@"; do client topic "interop.$name" 3; done
-	export SMELT_PIPELINES=$SMELT_HOME/pipelines
 }
 
 start_run() {
@@ -140,88 +145,3 @@ has() { # pipeline, rows
 }
 counts() { [ "$(query "SELECT count(*) FROM silver.$1")" = "$2" ]; }
 in_gold() { [ "$(query "SELECT sum(n) FROM gold.$1_hourly")" = "$2" ]; }
-
-idempotent() {
-	say "an idempotent producer: 60,000 records, a fifth of them in each codec"
-	client send interop.exact 60000
-	has exact 60000
-}
-
-transactions() {
-	say "transactions: 20 committed, 20 aborted between them, and one whose producer died in it"
-	local committed
-	committed=$(client transact interop.transacted)
-	has transacted "$committed"
-	client send interop.transacted 300 "$committed" # they come after the open one, which the broker ends after ten seconds
-	has transacted $((committed + 300))
-	same "records of aborted transactions in bronze" "$(query "SELECT count(*) FROM bronze.transacted WHERE id < 0")" 0
-}
-
-compaction() {
-	say "a compacted topic, with holes and tombstones"
-	local told records left tombstones
-	finish "$run" INT
-	told=$(client compact interop.compacted)
-	read -r records left tombstones <<<"$told"
-	echo "  of $records records $left are left, $tombstones of them tombstones"
-	[ "$left" -lt "$records" ] || fail "the topic was not compacted"
-	start_run
-	must "compacted records did not arrive in time" await counts compacted $((left - tombstones))
-	same "bronze has what is left" "$(query "SELECT count(*) FROM bronze.compacted")" "$left"
-	same "holes" "$(query "SELECT sum(w) > 0 FROM (SELECT max(_partition_offset) + 1 - count(*) AS w FROM bronze.compacted GROUP BY _partition_id)")" true
-	"$root/bin/smelt" verify compacted
-}
-
-partitions_added() {
-	say "partitions added under load, 3 to 6"
-	local load sent
-	begin load client load interop.grown 40 500
-	load=$!
-	must "the load does not arrive" await counting grown
-	client grow interop.grown 6
-	wait "$load" || fail "the producer failed"
-	sent=$(sent_by load)
-	has grown "$sent"
-	same "first offset of each partition" "$(query "SELECT string_agg(o, ' ' ORDER BY p) FROM (SELECT _partition_id AS p, min(_partition_offset) AS o FROM silver.grown GROUP BY p)")" "0 0 0 0 0 0"
-}
-counting() { [ "$(query "SELECT count(*) FROM silver.$1")" -gt 0 ]; }
-sent_by() { tail -n 1 "$SMELT_HOME/logs/$1.log"; }
-
-broker_killed() {
-	say "the broker is killed under load, and comes back"
-	local load
-	begin load-killed client load interop.killed 40 500
-	load=$!
-	must "the load does not arrive" await counting killed
-	finish "$kafka" KILL
-	read -rt 5 <> <(:) || true
-	start_kafka
-	wait "$load" || fail "the producer failed"
-	has killed "$(sent_by load-killed)"
-	kill -0 "$run" || fail "smelt run has ended"
-}
-
-sizes() {
-	say "messages of 1 byte up to the bound of 8 MiB, and over it"
-	local told
-	told=$(client sizes interop.sized)
-	has sized "$told"
-	same "records over the bound, and too small to be an event" "$(query "SELECT string_agg(reason || ' ' || n, ' + ' ORDER BY reason) FROM (SELECT reason, count(*) AS n FROM quarantine.sized GROUP BY reason)")" "not an object 2 + not json 1 + too large 2"
-	same "the longest padding" "$(query "SELECT max(padding) FROM silver.sized")" "$((8388608 - 47))"
-}
-
-log_in() {
-	say "SASL/SCRAM: a wrong password, then the right one"
-	local code=0
-	finish "$run" INT
-	export SMELT_KAFKA_BROKERS=127.0.0.1:$sasl_port SMELT_KAFKA_SASL_MECHANISM=SCRAM-SHA-512 SMELT_KAFKA_SASL_USERNAME=smelt
-	SMELT_KAFKA_SASL_PASSWORD=wrong-password "$root/bin/smelt" run >"$SMELT_HOME/logs/refused.log" 2>&1 || code=$?
-	same "exit code" "$code" 4
-	grep -q 'refuses user \\\?"smelt' "$SMELT_HOME/logs/refused.log" || fail "it does not say so: $(tail -n 1 "$SMELT_HOME/logs/refused.log")"
-	! grep -q wrong-password "$SMELT_HOME/logs/refused.log" || fail "it shows the password"
-	export SMELT_KAFKA_SASL_PASSWORD=$kafka_password
-	start_run
-	client send interop.exact 1000 60000
-	has exact 61000
-	"$root/bin/smelt" verify
-}
