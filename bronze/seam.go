@@ -125,8 +125,20 @@ func (s *Stop) Wrong() string {
 	if was == "" || is == "" {
 		what, was, is = "cluster", s.Last.Cluster, s.Source.Cluster
 	}
-	return fmt.Sprintf("the lake was filled from %s %s up to offset %d, but this is %s %s, which holds %d to %d: it was deleted and re-created, or another cluster took its place",
-		what, was, s.Next(), what, is, s.Held.Start, s.Held.End)
+	return fmt.Sprintf("the lake was filled from %s %s up to offset %d, but this is %s %s, which holds %d to %d: %s",
+		what, was, s.Next(), what, is, s.Held.Start, s.Held.End, s.how())
+}
+
+// how says how another log came to be there.
+func (s *Stop) how() string {
+	was, is := s.Last.Cluster, s.Source.Cluster
+	switch {
+	case was == "" || is == "":
+		return "it was deleted and re-created, or another cluster took its place"
+	case was == is:
+		return "it was deleted and re-created"
+	}
+	return fmt.Sprintf("cluster %s took the place of cluster %s", is, was)
 }
 
 // From is where to go on in the log, by its offsets, so that nothing is left out that

@@ -403,3 +403,18 @@ func TestStops(t *testing.T) {
 		}
 	}
 }
+
+// TestStopWrong says how another log came to be there, as far as the clusters' ids tell.
+func TestStopWrong(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ was, is, want string }{
+		{"one", "one", ": it was deleted and re-created"},
+		{"one", "two", ": cluster two took the place of cluster one"},
+		{"", "two", ": it was deleted and re-created, or another cluster took its place"},
+	} {
+		stop := bronze.Stop{Misfit: bronze.MisfitOther, Last: bronze.Meta{Cluster: c.was, Topic: "a"}, Source: smelt.Description{Cluster: c.is, Topic: "b"}}
+		if got := stop.Wrong(); !strings.HasSuffix(got, c.want) {
+			t.Errorf("from cluster %q to %q: got %q, want it to end with %q", c.was, c.is, got, c.want)
+		}
+	}
+}

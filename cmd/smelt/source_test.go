@@ -187,9 +187,9 @@ smelt run goes on within some seconds.
 	in.send(0, "f", "g")
 	in.start() // a client that runs takes ten seconds to believe it
 	in.await(0, "e", true)
-	in.same("switch", in.decide(sourceSwitchCmd{decision: decision{Pipeline: "sensors", Yes: true}}.run), `partition 0: the lake was filled from up to offset 5, but this is which holds 0 to 2: it was deleted and re-created, or another cluster took its place
+	in.same("switch", in.decide(sourceSwitchCmd{decision: decision{Pipeline: "sensors", Yes: true}}.run), `partition 0: the lake was filled from up to offset 5, but this is which holds 0 to 2: it was deleted and re-created
   it goes on at 0: of what the topic holds 2 offsets are to be read
-partition 1: the lake was filled from up to offset 2, but this is which holds 0 to 0: it was deleted and re-created, or another cluster took its place
+partition 1: the lake was filled from up to offset 2, but this is which holds 0 to 0: it was deleted and re-created
   it goes on at 0: of what the topic holds 0 offsets are to be read
 partition 0 goes on: offset 0 of the topic is 6 in the lake
 partition 1 goes on: offset 0 of the topic is 3 in the lake

@@ -366,7 +366,7 @@ func TestStatusTrouble(t *testing.T) {
   silver.readings  4  2026-11-29 12:01:00  0  0:2 1:2
   gold.readings_hourly  1  2026-11-29 12:01:00  0
   bronze 4 = silver 4 + quarantine 0 ✓  gold 4 ✓  fresh AGE
-  ! Partition 0 of topic readings is not read: the lake was filled from topic log up to offset 2, but this is topic log+, which holds 0 to 0: it was deleted and re-created, or another cluster took its place. The same goes for partition 1.
+  ! Partition 0 of topic readings is not read: the lake was filled from topic log up to offset 2, but this is topic log+, which holds 0 to 0: it was deleted and re-created. The same goes for partition 1.
       ./bin/smelt source switch readings
 `,
 		},

@@ -94,10 +94,10 @@ def grow(name, partitions):
 
 
 def send(name, count, first="0"):
-    """A share of the records in each codec."""
+    """A share of the records in each codec, in batches so small that a log can be cut between them."""
     numbers = range(int(first), int(first) + int(count))
     for i, codec in enumerate(CODECS):
-        sender = Sender(**{"compression.type": codec})
+        sender = Sender(**{"compression.type": codec, "batch.num.messages": 20})
         for number in numbers[i :: len(CODECS)]:
             sender.send(name, event(number))
         sender.flush()

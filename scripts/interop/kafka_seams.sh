@@ -62,8 +62,8 @@ recreated() {
 	client recreate interop.more 3
 	client send interop.more 1800 600
 	client send interop.beside 600 600
-	stopped fewer 3 "another cluster took its place"
-	stopped more 3 "another cluster took its place"
+	stopped fewer 3 "it was deleted and re-created"
+	stopped more 3 "it was deleted and re-created"
 	has beside 1200
 	goes_on fewer switch
 	goes_on more switch
@@ -84,7 +84,7 @@ open_transaction() {
 	client send interop.pending 300 300
 	hold pending 300 600
 	client send interop.pending 600 900
-	stopped pending 3 "another cluster took its place"
+	stopped pending 3 "it was deleted and re-created"
 	goes_on pending switch
 	readable=$(($(client ends interop.pending committed | tr ' ' +)))
 	must "what is before the transaction does not come" await counts pending $((300 + readable))
@@ -192,7 +192,7 @@ cluster_replaced() {
 	start_kafka
 	client topic interop.replaced 3
 	client send interop.replaced 900 600
-	stopped replaced 3 "another cluster took its place"
+	stopped replaced 3 "cluster c21lbHQtaW50ZXJvcC0wMg took the place of cluster c21lbHQtaW50ZXJvcC0wMQ"
 	goes_on replaced switch
 	has replaced 1500
 	in_bronze replaced 1500
