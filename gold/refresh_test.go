@@ -3,12 +3,14 @@ package gold_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"smelt"
+	"smelt/internal/store"
 	"smelt/internal/table"
 )
 
@@ -415,5 +417,43 @@ func TestRowOutsideItsWindow(t *testing.T) {
 		if l.state("x").commit != before.commit {
 			t.Errorf("%s: committed all the same", tt.sql)
 		}
+	}
+}
+
+// TestRowsAlike has a model give rows that are the same but for how many there are.
+func TestRowsAlike(t *testing.T) {
+	t.Parallel()
+	l := open(t, model{"each", "1h", "SELECT date_trunc('hour', ts) AS hour, city FROM silver.p"})
+	for i := range 3 {
+		l.add(fmt.Sprintf("Espoo %d 2026-11-29T10:05:00Z", i))
+		if got := l.refresh(); got != 1 {
+			t.Errorf("%d windows, want 1", got)
+		}
+	}
+}
+
+// TestRefreshFails has a refresh fail after it has found what to compute: the next one
+// computes it.
+func TestRefreshFails(t *testing.T) {
+	t.Parallel()
+	l := open(t, model{"hourly", "1h", hourly})
+	l.add("Espoo 1 2026-11-29T10:05:00Z")
+	l.refresh()
+	fail := false
+	l.Parts.Area.Store = store.NewFaulty(l.Parts.Area.Store, func(op store.Op) store.Fault {
+		if fail && op.Name == "put" && strings.HasPrefix(op.Key, "gold/") {
+			return store.FailBefore
+		}
+		return store.None
+	})
+	l.restart(model{"hourly", "1h", hourly})
+	l.add("Espoo 2 2026-11-29T10:15:00Z")
+	fail = true
+	if _, err := l.Line.Gold[0].Step(t.Context()); !errors.Is(err, smelt.ErrStore) {
+		t.Fatalf("got %v", err)
+	}
+	fail = false
+	if got := l.refresh(); got != 1 {
+		t.Errorf("%d windows, want 1", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"smelt/bronze"
 	"smelt/internal/audit"
+	"smelt/internal/ledger"
 )
 
 // sew accepts what has happened to the topic, as an operator does, and says of how
@@ -57,6 +58,16 @@ func TestVerifySeams(t *testing.T) {
 	}
 	w.drain(t) // silver reads seams alone
 	w.has(t, "after seams alone", "bronze 15 = silver 11 + quarantine 2 + tombstones 2 ✓  gold 11 ✓")
+	ends, err := bronze.NewReader(w.Parts.Area.Store, "readings").Ends(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	silver, _, _, err := ledger.Read[ledger.Silver](w.load(t, "silver.readings"))
+	for id, end := range ends {
+		if err != nil || silver.Position[id] != end.End {
+			t.Errorf("silver is at %d of partition %d, error %v: want %d, behind the seam", silver.Position[id], id, err, end.End)
+		}
+	}
 	w.send(0, "a!-")
 	w.send(1, "a")
 	w.drain(t)
