@@ -63,6 +63,28 @@ func TestReasonChanges(t *testing.T) {
 	w.whole()
 }
 
+// Another backfill, which heeds no lock, is first to find that a reason is another now.
+func TestReasonChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	w, p := setAside(t, "expect: {tiny: v < 5, early: ts < '2026-11-04'}")
+	other := w.process()
+	other.pipeline, other.Parts.Locker = p.pipeline, free{}
+	done := false
+	p.reach = func(step string) error {
+		if step != "caught up" || done {
+			return nil
+		}
+		done = true
+		_, err := w.open(other, backfill.Scope{Quarantined: true}).Run(t.Context(), nil)
+		return err
+	}
+	if r, err := w.open(p, backfill.Scope{Quarantined: true}).Run(t.Context(), nil); err != nil || r.Published {
+		t.Errorf("there was nothing left to do: got %+v, %v", r, err)
+	}
+	same(t, "quarantine", w.rows(quarantineName, "_partition_offset", "reason", "field"), "1 tiny v", "2 wrong type v", "3 tiny v", "4 early ts")
+	w.whole()
+}
+
 // A reason limits the scope to what was set aside for it.
 func TestReason(t *testing.T) {
 	t.Parallel()
