@@ -99,7 +99,9 @@ func (s *settings) open(ctx context.Context, reader bool) (*lake, error) {
 			return nil, err
 		}
 	}
-	return &lake{Store: objects, Database: db, Tables: table.Open(objects, catalog, "s3://"+s.S3Bucket)}, nil
+	tables := table.Open(objects, catalog, "s3://"+s.S3Bucket)
+	tables.Log = s.log
+	return &lake{Store: objects, Database: db, Tables: tables}, nil
 }
 
 // openDatabase connects to PostgreSQL.

@@ -126,6 +126,7 @@ type gathering struct {
 	now       time.Time
 	groupErr  error
 	tables    tables
+	tablesAt  time.Time // once they were loaded: no change of theirs is later, unless a clock is wrong
 	tablesErr error
 	ends      map[int32]bronze.Meta // of bronze's chains
 	endsErr   error
@@ -140,6 +141,7 @@ type gathering struct {
 
 // Gather looks at a pipeline: a few requests to each of the services.
 func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) *Status {
+	begun := time.Now()
 	g := &gathering{
 		Probe: probe, pipeline: p, reader: bronze.NewReader(probe.Store, p.Name), now: now,
 		Status: &Status{Pipeline: p.Name, At: now.UTC(), Quarantined: map[string]int64{}, Trouble: []Trouble{}},
@@ -155,6 +157,7 @@ func Gather(ctx context.Context, probe Probe, p *smelt.Pipeline, now time.Time) 
 	if g.tablesErr = probe.LakeError; probe.Lake != nil {
 		g.tables, g.tablesErr = load(ctx, probe.Lake, p)
 	}
+	g.tablesAt = now.Add(time.Since(begun))
 	g.ends, g.endsErr = g.reader.Ends(ctx)
 	g.source, g.sourceErr = probe.Describe(ctx, p, bronze.Epochs(g.ends))
 	if g.endsErr == nil && g.sourceErr == nil {

@@ -242,6 +242,20 @@ func TestStatusFailing(t *testing.T) {
 	}
 }
 
+// TestStatusClock looks at the tables with a clock that is behind their last change.
+func TestStatusClock(t *testing.T) {
+	t.Parallel()
+	w := healthy(t)
+	now := time.Now()
+	if got := text(audit.Gather(t.Context(), w.probe(true), w.pipeline, now)); strings.Contains(got, "clock") {
+		t.Errorf("it finds fault with a clock that is right:\n%s", got)
+	}
+	const want = "! This machine's clock is AGE behind the last change of "
+	if got := text(audit.Gather(t.Context(), w.probe(true), w.pipeline, now.Add(-time.Hour))); strings.Count(got, want) != 1 {
+		t.Errorf("it does not say %q once:\n%s", want, got)
+	}
+}
+
 func TestStatusTrouble(t *testing.T) {
 	t.Parallel()
 	noTables := smelt.Mark(smelt.ErrDatabase, errors.New("postgres on 127.0.0.1:5433: connection refused"))

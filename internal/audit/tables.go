@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"smelt"
@@ -56,6 +57,15 @@ func load(ctx context.Context, lake *table.Lake, p *smelt.Pipeline) (t tables, e
 	t.rolledBack = t.quarantine != nil && silver.RolledBack(t.silver.Ancestors(), t.quarantineLedger)
 	t.pending, err = silver.Pending(t.silver.Ancestors(), t.quarantineLedger)
 	return t, err
+}
+
+// all are those that are there: silver, quarantine, gold.
+func (t tables) all() (there []*table.Table) {
+	there = append(there, t.silver, t.quarantine)
+	for _, g := range t.gold {
+		there = append(there, g.table)
+	}
+	return slices.DeleteFunc(there, func(t *table.Table) bool { return t == nil })
 }
 
 // open loads a table and its ledger; one that is not there is nil.

@@ -11,6 +11,7 @@ import (
 	"smelt/bronze"
 	"smelt/gold"
 	"smelt/internal/ledger"
+	"smelt/internal/table"
 )
 
 const (
@@ -121,6 +122,7 @@ func (g *gathering) slow() {
 // tableTrouble looks at what the tables and their ledgers say.
 func (g *gathering) tableTrouble() {
 	name := g.pipeline.Name
+	g.clockTrouble()
 	if g.Receipt != nil && !g.Receipt.OK {
 		g.say("./bin/smelt verify "+name, "The counts do not add up: %s.", g.Receipt)
 	}
@@ -138,6 +140,22 @@ func (g *gathering) tableTrouble() {
 			"%s of silver.%s found no reference row.", grouped(n, "row"), name)
 	}
 	g.staleTrouble()
+}
+
+// clockTrouble says that this machine's clock is behind what was done to a table, for
+// which commits wait, or fail.
+func (g *gathering) clockTrouble() {
+	var name string
+	var back time.Duration
+	for _, t := range g.tables.all() {
+		if b := t.ClockBack(g.tablesAt); b > back {
+			name, back = t.Name(), b
+		}
+	}
+	if back >= table.TellClockBack {
+		g.say("date -u", "This machine's clock is %s behind the last change of %s, at %s: commits made here wait until it is past that, or fail where it is more than a minute.",
+			age(back.Seconds()), name, g.tablesAt.Add(back).UTC().Format(time.RFC3339))
+	}
 }
 
 // recentRejects counts what silver has rejected lately, by reason.

@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -41,10 +42,13 @@ func at(t *testing.T, seconds int, f func(t *testing.T)) {
 	})
 }
 
-// A clock that goes back a little is waited for, so that snapshots' times do not.
+// A clock that goes back a little is waited for, so that snapshots' times do not, and
+// the log says so, once for all that wait at one time.
 func TestClockBack(t *testing.T) {
 	t.Parallel()
 	l := Open(store.NewMemory(), NewMemoryCatalog(), "s3://lake")
+	var log strings.Builder
+	l.Log = slog.New(slog.NewTextHandler(&log, nil))
 	at(t, 30, func(t *testing.T) {
 		tbl, err := l.Create(t.Context(), "silver.a", Definition{Columns: []smelt.Column{{Name: "a", Type: smelt.Type{Name: "date"}}}})
 		if err != nil {
@@ -80,6 +84,12 @@ func TestClockBack(t *testing.T) {
 		}
 		if waited := time.Since(began); waited != 30*time.Second {
 			t.Errorf("waited for %s, want 30s", waited)
+		}
+		said := log.String()
+		for _, want := range []string{"level=WARN", "table=silver.a behind=30s", "changed=" + before.Time.UTC().Format(time.RFC3339)} {
+			if strings.Count(said, want) != 1 {
+				t.Errorf("the log does not say %q once: %s", want, said)
+			}
 		}
 	})
 }

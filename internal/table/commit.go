@@ -42,6 +42,9 @@ const AppID = "app-id"
 // new snapshot be.
 const maxClockBack = time.Minute
 
+// TellClockBack is from when on it is worth a word that a clock is behind.
+const TellClockBack = time.Second
+
 // Change is what one commit does to a table.
 type Change struct {
 	Add        []File
@@ -95,13 +98,14 @@ func (t *Table) commit(ctx context.Context, files *storeIO, tx *ice.Transaction)
 // went back a little or another's is ahead: snapshots are looked up by their times, which
 // must not go back. Where that would take longer than maxClockBack it fails.
 func (t *Table) awaitClock(ctx context.Context) error {
-	last := time.UnixMilli(t.ice.Metadata().LastUpdatedMillis())
 	for {
 		now := time.Now()
-		if err := t.checkClock(now); err != nil || !now.Before(last) {
+		back := t.ClockBack(now)
+		if err := t.checkClock(now); err != nil || back == 0 {
 			return err
 		}
-		timer := time.NewTimer(last.Sub(now))
+		t.lake.warnClock(t.name, now, back)
+		timer := time.NewTimer(back)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -111,12 +115,30 @@ func (t *Table) awaitClock(ctx context.Context) error {
 	}
 }
 
+// ClockBack is how far a clock is behind the table's last change; 0 when it is not. A
+// change waits for that long, or is refused where it is more than a minute.
+func (t *Table) ClockBack(now time.Time) time.Duration {
+	return max(0, time.UnixMilli(t.ice.Metadata().LastUpdatedMillis()).Sub(now))
+}
+
+// warnClock says that a change waits for the clock: once for all tables that do at one
+// time, and not of what two machines' clocks differ by as a rule.
+func (l *Lake) warnClock(name string, now time.Time, back time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Log == nil || back < TellClockBack || !l.toldClock.IsZero() && now.Sub(l.toldClock) < maxClockBack {
+		return
+	}
+	l.toldClock = now
+	l.Log.Warn("the clock is behind a table's last change; commits wait until it is past that, for a minute at most",
+		"table", name, "behind", back.Round(time.Millisecond).String(), "clock", now.UTC().Format(time.RFC3339), "changed", now.Add(back).UTC().Format(time.RFC3339))
+}
+
 // checkClock refuses a change that Iceberg would refuse, with both times.
 func (t *Table) checkClock(now time.Time) error {
-	last := time.UnixMilli(t.ice.Metadata().LastUpdatedMillis())
-	if now.Before(last.Add(-maxClockBack)) {
+	if back := t.ClockBack(now); back > maxClockBack {
 		return fmt.Errorf("this machine's clock says %s, but the table was last changed at %s: set the clock right, or wait until it is past that time",
-			now.UTC().Format(time.RFC3339), last.UTC().Format(time.RFC3339))
+			now.UTC().Format(time.RFC3339), now.Add(back).UTC().Format(time.RFC3339))
 	}
 	return nil
 }

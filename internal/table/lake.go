@@ -8,10 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	ice "github.com/apache/iceberg-go/table"
 
@@ -23,13 +25,17 @@ const deleteBatch = 1000
 
 // Lake is the tables of one store. It is safe for concurrent use.
 type Lake struct {
+	// Log is told for what a change waits; nil: nobody is. It is set before the lake is used.
+	Log *slog.Logger
+
 	store   smelt.Store
 	catalog Catalog
 	root    string
 	cache   *cache
 
-	mu   sync.Mutex
-	last map[string]*Table // by name; metadata files are immutable, so a location's table is too
+	mu        sync.Mutex
+	last      map[string]*Table // by name; metadata files are immutable, so a location's table is too
+	toldClock time.Time         // when Log was last told that the clock is behind
 }
 
 // Open returns the lake whose store holds the objects under root ("s3://lake")
