@@ -23,8 +23,9 @@ var mayImport = map[string][]string{
 
 	// Over one thing outside, or two.
 	"ingest":                   {"internal/trust"}, // speaks TLS, as do the next two
-	"internal/store":           {"internal/trust"},
+	"internal/store":           {"internal/disk", "internal/trust"},
 	"internal/postgres":        {"internal/trust"},
+	"internal/duck":            {"internal/disk"},                                     // says what to do about the disk that it spills to
 	"internal/ledger":          {"internal/table"},                                    // lives in the snapshots' summaries
 	"internal/sqlcheck":        {"internal/duck"},                                     // DuckDB parses and binds the SQL
 	"internal/staging":         {"internal/duck", "internal/store", "internal/table"}, // moves files between the lake and DuckDB
@@ -124,7 +125,7 @@ func TestImportsRefused(t *testing.T) {
 		{"silver", "smelt/internal/table", ""},
 		{"silver", "smelt/internal/table/tabletest", "of smelt it may import the root and bronze, internal/* only"},
 		{"gold", "smelt/silver", "of smelt it may import the root and internal/* only"},
-		{"internal/store", "smelt/internal/table", "of smelt it may import the root and internal/trust only"},
+		{"internal/store", "smelt/internal/table", "of smelt it may import the root and internal/disk, internal/trust only"},
 		{"internal/table", "github.com/apache/iceberg-go/table", ""},
 		{"gold", "github.com/apache/iceberg-go/table", "only internal/table may"},
 		{"internal/shell", "github.com/duckdb/duckdb-go/v2", "only internal/duck may"},

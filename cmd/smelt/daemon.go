@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/disk"
 )
 
 // Long-running commands hold a lock on a file in the state folder for as long
@@ -36,7 +37,7 @@ func daemonize(home, name string) (*presence, error) {
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, usageError{disk.Explain(err, home)}
 	}
 	if err := lockSoon(f); err != nil {
 		f.Close()
@@ -47,16 +48,20 @@ func daemonize(home, name string) (*presence, error) {
 		return nil, usageError{errors.New(text)}
 	}
 	p := &presence{f}
-	return p, p.write(strconv.Itoa(os.Getpid()) + "\n")
+	return p, disk.Explain(p.write(strconv.Itoa(os.Getpid())+"\n"), home)
 }
 
 // makeFolders makes the state folder, through which PostgreSQL's own user has to
 // get, and one in it, which is the owner's alone.
 func makeFolders(home, folder string) error {
-	if err := os.MkdirAll(home, 0o711); err != nil {
-		return err
+	err := os.MkdirAll(home, 0o711)
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
 	}
-	return os.MkdirAll(folder, 0o700)
+	if err != nil {
+		return usageError{disk.Explain(err, home)}
+	}
+	return nil
 }
 
 // lockSoon takes the lock of a file. It tries a few times: whoever looks whether
@@ -123,7 +128,7 @@ func (s *settings) spawn(name string, args ...string) (ended <-chan int, err err
 	}
 	log, err := openLog(path)
 	if err != nil {
-		return nil, err
+		return nil, usageError{disk.Explain(err, s.Home)}
 	}
 	defer log.Close()
 	self, err := os.Executable()

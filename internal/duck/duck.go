@@ -22,6 +22,7 @@ import (
 	"github.com/duckdb/duckdb-go/v2"
 
 	"smelt"
+	"smelt/internal/disk"
 )
 
 // Config bounds an instance.
@@ -45,7 +46,7 @@ type DB struct {
 // Open starts an instance in memory.
 func Open(cfg Config) (*DB, error) {
 	if err := os.MkdirAll(cfg.TempDir, 0o700); err != nil {
-		return nil, fmt.Errorf("duckdb's temp folder: %w", err)
+		return nil, fmt.Errorf("duckdb's temp folder: %w", disk.Explain(err, cfg.TempDir))
 	}
 	settings := []string{
 		fmt.Sprintf("SET memory_limit = '%d B'", cfg.MemoryBytes),
@@ -88,9 +89,10 @@ func spillDir(temp string) string { return filepath.Join(temp, "spill") }
 // removed them: DuckDB itself does so but once.
 func (db *DB) TempDir() (string, error) {
 	if err := os.MkdirAll(spillDir(db.tempDir), 0o700); err != nil {
-		return "", fmt.Errorf("temp folder: %w", err)
+		return "", fmt.Errorf("temp folder: %w", disk.Explain(err, db.tempDir))
 	}
-	return os.MkdirTemp(db.tempDir, "job-")
+	dir, err := os.MkdirTemp(db.tempDir, "job-")
+	return dir, disk.Explain(err, db.tempDir)
 }
 
 // Session is one job's connection with its own catalog, in which the schemas
@@ -292,7 +294,8 @@ func Rows(rows [][]any) iter.Seq2[[]any, error] {
 	}
 }
 
-// wrap adds the head of a failed statement to its error.
+// wrap adds the head of a failed statement to its error, and what to do where the disk
+// is at fault: DuckDB names the file.
 func wrap(query string, err error) error {
 	if err == nil {
 		return nil
@@ -301,6 +304,10 @@ func wrap(query string, err error) error {
 	q := strings.Join(strings.Fields(query), " ")
 	if len(q) > most {
 		q = q[:most] + "…"
+	}
+	var de *duckdb.Error
+	if errors.As(err, &de) && de.Type == duckdb.ErrorTypeIO {
+		err = disk.ExplainText(err, "that file")
 	}
 	return &Error{Statement: q, err: err}
 }

@@ -1,8 +1,11 @@
 package duck_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"smelt/internal/duck"
@@ -67,5 +70,27 @@ func TestFolderGone(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What DuckDB says of a full disk says what to do, too.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here, which is always full")
+	}
+	db, err := duck.Open(duck.Config{MemoryBytes: 64 << 20, TempDir: t.TempDir(), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	session, err := db.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	err = session.Exec(t.Context(), "COPY (SELECT 1) TO '/dev/full' (FORMAT parquet)")
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room on the disk") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -20,6 +20,7 @@ const (
 	wrongPassword         = "28P01"
 	notAuthorized         = "28000"
 	noSuchDatabase        = "3D000"
+	diskFull              = "53100"
 	tooManyConnections    = "53300"
 	insufficientPrivilege = "42501"
 	lockNotAvailable      = "55P03"
@@ -83,12 +84,20 @@ func (db *DB) advice(err error) string {
 		return fmt.Sprintf("PostgreSQL at %s has no such database; create it or correct SMELT_POSTGRES_DSN", db.where)
 	case tooManyConnections:
 		return fmt.Sprintf("PostgreSQL at %s has no connection left; close others or raise its max_connections", db.where)
+	case diskFull:
+		return fmt.Sprintf("PostgreSQL at %s has no room left on its disk; make some there", db.where)
 	case insufficientPrivilege:
+		if strings.HasSuffix(serverSays(err), "Read-only file system") {
+			return fmt.Sprintf("PostgreSQL at %s cannot write to its disk, which is read-only; make it writable there", db.where)
+		}
 		return fmt.Sprintf("PostgreSQL at %s: user %s lacks a right; grant it", db.where, db.user)
 	case lockNotAvailable:
 		return fmt.Sprintf("PostgreSQL at %s: another transaction holds the table; end it, or wait and try again", db.where)
 	case adminShutdown, crashShutdown, cannotConnectNow:
 		return fmt.Sprintf("PostgreSQL at %s is stopping or starting, or an administrator ended the connection", db.where)
+	}
+	if strings.HasSuffix(serverSays(err), "Disk quota exceeded") {
+		return fmt.Sprintf("PostgreSQL at %s has used up its quota of its disk; make room there, or raise it", db.where)
 	}
 	if fault := trust.Fault(err); fault != "" {
 		return fmt.Sprintf("PostgreSQL at %s: %s; see sslmode and sslrootcert in SMELT_POSTGRES_DSN", db.where, fault)

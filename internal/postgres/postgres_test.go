@@ -84,3 +84,22 @@ func TestExec(t *testing.T) {
 		t.Errorf("got %v, want an ErrDatabase", err)
 	}
 }
+
+// A server whose disk takes no more says so in the system's words, which smelt tells
+// from others that have the same SQLSTATE.
+func TestDiskAdvice(t *testing.T) {
+	t.Parallel()
+	db := open(t, setup(t).dsn())
+	for _, test := range []struct{ state, text, want string }{
+		{"53100", "No space left on device", "has no room left on its disk"},
+		{"53100", "wrote only 4096 of 8192 bytes at block 7", "has no room left on its disk"},
+		{"XX000", "Disk quota exceeded", "has used up its quota"},
+		{"42501", "Read-only file system", "its disk, which is read-only"},
+		{"42501", "Permission denied", "lacks a right"},
+	} {
+		err := db.Exec(t.Context(), fmt.Sprintf("DO $$ BEGIN RAISE EXCEPTION 'could not extend file: %s' USING ERRCODE = '%s'; END $$", test.text, test.state))
+		if !errors.Is(err, smelt.ErrDatabase) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("of %s, %s: got %v, want that it %s", test.state, test.text, err, test.want)
+		}
+	}
+}

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"smelt"
+	"smelt/internal/disk"
 )
 
 // Cache keeps copies of a store's immutable objects in a local folder, which
@@ -62,7 +62,7 @@ func NewCache(s smelt.Store, dir string, maxBytes int64) (*Cache, error) {
 		flights: make(map[string]*flight),
 	}
 	if err := c.load(); err != nil {
-		return nil, fmt.Errorf("cache %s: %w", dir, err)
+		return nil, fmt.Errorf("cache %s: %w", dir, disk.Explain(err, dir))
 	}
 	return c, nil
 }
@@ -106,14 +106,11 @@ func (c *Cache) Fetch(ctx context.Context, key string) (path string, release fun
 func (c *Cache) fly(ctx context.Context, key string, mine *flight) (string, func(), error) {
 	id := cacheID(key)
 	temp, size, err := c.download(ctx, key)
-	if errors.Is(err, syscall.ENOSPC) && c.clear() {
+	if disk.Full(err) && c.clear() {
 		temp, size, err = c.download(ctx, key)
 	}
-	if errors.Is(err, syscall.ENOSPC) {
-		err = fmt.Errorf("%w: make room on the disk of %s", err, c.dir)
-	}
 	if err != nil {
-		err = fmt.Errorf("fetch %s: %w", key, err)
+		err = fmt.Errorf("fetch %s: %w", key, disk.Explain(err, c.dir))
 	}
 
 	c.mu.Lock()
@@ -194,7 +191,7 @@ func (c *Cache) writeTemp(body io.Reader) (temp string, size int64, err error) {
 // into the cache. The caller's path is gone afterwards.
 func (c *Cache) Adopt(key, localPath string) error {
 	if err := c.adopt(key, localPath); err != nil {
-		return fmt.Errorf("adopt %s: %w", key, err)
+		return fmt.Errorf("adopt %s: %w", key, disk.Explain(err, c.dir))
 	}
 	return nil
 }

@@ -400,16 +400,28 @@ func TestCacheFolderGone(t *testing.T) {
 }
 
 // full is a body that does not fit on the disk.
-type full struct{ io.ReadCloser }
+type full struct {
+	io.ReadCloser
+	why syscall.Errno
+}
 
-func (full) Read([]byte) (int, error) {
-	return 0, &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+func (f full) Read([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "x", Err: f.why}
 }
 
 // When the disk is full the cache gives up what nobody uses; when that is not enough it
 // says where room is needed.
 func TestCacheDiskFull(t *testing.T) {
 	t.Parallel()
+	for _, why := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		t.Run(why.Error(), func(t *testing.T) {
+			t.Parallel()
+			testCacheFull(t, why)
+		})
+	}
+}
+
+func testCacheFull(t *testing.T, why syscall.Errno) {
 	s, dir := stocked(t, "a", "b", "c"), t.TempDir()
 	c := newCache(t, s, dir, 100)
 	used, release := fetch(t, c, "a")
@@ -418,7 +430,7 @@ func TestCacheDiskFull(t *testing.T) {
 	done()
 	s.body = func(body io.ReadCloser) io.ReadCloser {
 		if _, err := os.Stat(unused); err == nil {
-			return full{body}
+			return full{body, why}
 		}
 		return body
 	}
@@ -427,8 +439,8 @@ func TestCacheDiskFull(t *testing.T) {
 	if _, err := os.Stat(used); err != nil {
 		t.Errorf("a file in use is gone: %v", err)
 	}
-	s.body = func(body io.ReadCloser) io.ReadCloser { return full{body} }
-	if _, _, err := c.Fetch(t.Context(), "b"); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room on the disk of "+dir) {
+	s.body = func(body io.ReadCloser) io.ReadCloser { return full{body, why} }
+	if _, _, err := c.Fetch(t.Context(), "b"); !errors.Is(err, why) || !strings.Contains(err.Error(), "make room on the disk of "+dir) {
 		t.Errorf("got %v", err)
 	}
 	s.body = nil
