@@ -43,6 +43,7 @@ type Stage struct {
 	Config
 	session *duck.Session
 	seen    seen // what was found to be up to date
+	doubt   bool // the store failed the last refresh
 }
 
 // seen is a silver snapshot, and the gold one that needs no change for it.
@@ -155,7 +156,13 @@ func (s *Stage) refresh(ctx context.Context) (int64, error) {
 	if j.all != "" {
 		s.Log.Info("gold is recomputed as a whole", "table", s.Name(), "reason", j.all)
 	}
+	if s.doubt { // all may have been computed in vain, and would be again
+		if err := s.Area.Check(ctx, j.gold); err != nil {
+			return 0, err
+		}
+	}
 	windows, err := s.compute(ctx, j, touched)
+	s.doubt = errors.Is(err, smelt.ErrStore)
 	return windows, errors.Join(err, s.clear(ctx))
 }
 

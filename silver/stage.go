@@ -57,6 +57,7 @@ type Stage struct {
 	*Refiner
 	outbox    *Outbox
 	stepBytes int64 // of the next step
+	doubt     bool  // the store failed the last step
 
 	partitions []int32   // that bronze had
 	listed     time.Time // when that was
@@ -111,6 +112,7 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 	}
 	defer unlock()
 	progress, err := s.step(ctx)
+	s.doubt = errors.Is(err, smelt.ErrStore)
 	if err != nil {
 		s.bound, s.listed = false, time.Time{} // after any error the references are loaded anew, and bronze is listed
 		return smelt.Progress{}, fmt.Errorf("%s: %w", s.Name(), err)

@@ -16,6 +16,12 @@ import (
 // take reads bronze objects and commits what becomes of them. It says how many of
 // the objects it has taken: fewer where one has gone since they were listed.
 func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (records int64, taken int, err error) {
+	if s.doubt { // all may have been worked out in vain, and would be again
+		if err := s.Area.Check(ctx, t); err != nil {
+			return 0, 0, err
+		}
+		s.doubt = false
+	}
 	dir, err := s.Duck.TempDir()
 	if err != nil {
 		return 0, 0, err

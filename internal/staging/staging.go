@@ -4,6 +4,7 @@
 package staging
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,23 @@ func (a Area) upload(ctx context.Context, t *table.Table, files []smelt.DataFile
 		return nil, err
 	}
 	return staged, nil
+}
+
+// checkBytes is how much Check puts: as much as a small file has, so that a store that
+// is full does not take it.
+const checkBytes = 1 << 20
+
+// Check sees whether the store takes files for a table: it puts one, which says nothing,
+// and deletes it again. A stage that could not upload what it had computed asks so before
+// it computes that anew.
+func (a Area) Check(ctx context.Context, t *table.Table) error {
+	key := a.Lake.Key(t.Location()) + "/data/" + uuid.NewString() + ".check"
+	err := a.Store.Put(ctx, key, bytes.NewReader(make([]byte, checkBytes)), smelt.PutOptions{})
+	_ = a.Store.Delete(ctx, key) // what is left is garbage, nothing worse
+	if err != nil {
+		return fmt.Errorf("see whether the store takes files: %w", err)
+	}
+	return nil
 }
 
 func (a Area) put(ctx context.Context, key, local string) error {
