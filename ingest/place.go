@@ -214,20 +214,18 @@ func (k *Kafka) position(ctx, ours context.Context, partition int32) (kgo.EpochO
 
 // held is what a partition's log holds, as far as it is the one of an epoch's records.
 func (k *Kafka) held(ctx context.Context, partition, epoch int32) (smelt.Extent, error) {
-	starts, err := k.list(ctx, "start", k.admin.ListStartOffsets)
+	extent, err := k.extent(ctx, partition)
 	if err != nil {
 		return smelt.Extent{}, err
 	}
-	shared, err := k.shared(ctx, map[int32]int32{partition: epoch})
+	ends, err := k.epochEnds(ctx, map[int32]int32{partition: epoch})
 	if err != nil {
 		return smelt.Extent{}, err
 	}
-	start, ok := starts.Lookup(k.cfg.Topic, partition)
-	end, ended := shared[partition]
-	if !ok || !ended {
-		return smelt.Extent{}, smelt.Mark(smelt.ErrSource, fmt.Errorf("topic %s has no partition %d", k.cfg.Topic, partition))
+	if end, ok := ends[partition]; ok {
+		extent.End = max(extent.Start, min(extent.End, end))
 	}
-	return smelt.Extent{Start: start.Offset, End: max(start.Offset, end)}, nil
+	return extent, nil
 }
 
 // shared asks, for the epochs of some partitions' records, up to where the logs are
@@ -324,6 +322,41 @@ func (k *Kafka) list(ctx context.Context, what string, list func(context.Context
 		return nil, fmt.Errorf("list %s offsets: %w", what, k.cfg.Cluster.explain(k.cfg.Topic, err))
 	}
 	return offsets, nil
+}
+
+// extent asks for one partition's start and end. A topic may have thousands, each of
+// which is asked about by itself: the answer has to be younger than what the lake says.
+func (k *Kafka) extent(ctx context.Context, partition int32) (extent smelt.Extent, err error) {
+	const start, end = -2, -1 // as Kafka has them
+	if extent.Start, err = k.offset(ctx, partition, start); err == nil {
+		extent.End, err = k.offset(ctx, partition, end)
+	}
+	if err != nil {
+		return smelt.Extent{}, fmt.Errorf("list the offsets of partition %d: %w", partition, k.cfg.Cluster.explain(k.cfg.Topic, err))
+	}
+	return extent, nil
+}
+
+// offset asks for the start or the end of a partition.
+func (k *Kafka) offset(ctx context.Context, partition int32, which int64) (int64, error) {
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = partition, which
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic, t.Partitions = k.cfg.Topic, append(t.Partitions, p)
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.Topics = append(request.Topics, t)
+	response, err := request.RequestWith(ctx, k.client)
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range response.Topics {
+		for _, p := range t.Partitions {
+			if p.Partition == partition {
+				return p.Offset, kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
+	}
+	return 0, errors.New("the broker's reply does not have it")
 }
 
 // fault notes an error that a partition was fetched with. Where the log no longer
