@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 	// away: a second's worth.
 	burst = time.Second
 
+	// refusedPause is between two tries while the broker takes no readings.
+	refusedPause = time.Second
+
 	// flushTimeout bounds the wait for what is under way at the end, by less than
 	// whoever asks a generator to stop waits for it.
 	flushTimeout = time.Second
@@ -54,8 +58,12 @@ type GenerateConfig struct {
 
 // Generate sends readings until it has sent cfg.Count, or ctx ends, which is no
 // error. It creates the topic when there is none. It returns when the readings
-// are acknowledged.
+// are acknowledged. Without a Count it goes on while the broker cannot take any, as when
+// its disk is full: what it refuses then is lost, and the log says so.
 func Generate(ctx context.Context, cfg GenerateConfig) error {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	if cfg.Rate <= 0 {
 		return fmt.Errorf("a rate of %v readings a second: it must be above 0", cfg.Rate)
 	}
@@ -83,7 +91,11 @@ type generator struct {
 	cfg      GenerateConfig
 	client   *kgo.Client
 	readings *Readings
-	failed   atomic.Pointer[error] // the first reading that was refused
+	failed   atomic.Pointer[error] // the first reading that was refused for good
+	again    atomic.Bool           // one was refused since the last pause, and others are to be tried
+
+	mu   sync.Mutex
+	lost int64 // readings that were refused since one was taken
 }
 
 // history sends the readings of the time before now, back-dated.
@@ -123,15 +135,47 @@ func (g *generator) going(ctx context.Context) bool {
 }
 
 // send hands a reading to the client, which sends it by itself. It waits when
-// the client holds too many already.
+// the client holds too many already, and after one that was refused.
 func (g *generator) send(ctx context.Context, at time.Time) {
+	if g.again.Swap(false) {
+		select {
+		case <-time.After(refusedPause):
+		case <-ctx.Done():
+		}
+	}
 	id, value := g.readings.Next(at)
 	record := &kgo.Record{Key: []byte(id), Value: value, Timestamp: at}
 	g.client.Produce(ctx, record, func(_ *kgo.Record, err error) {
-		if err != nil && !isDone(err) {
+		switch {
+		case err == nil:
+			g.taken()
+		case isDone(err):
+		case g.cfg.Count == 0 && errors.Is(err, kerr.UnknownServerError):
+			g.refused(err)
+		default:
 			g.failed.CompareAndSwap(nil, &err)
 		}
 	})
+}
+
+// refused notes a reading that the broker could not take, and tells of the first.
+func (g *generator) refused(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost++; g.lost == 1 {
+		g.cfg.Log.Warn("the broker takes no readings, perhaps since its disk is full: it is tried until it does", "topic", g.cfg.Topic, "error", err)
+	}
+	g.again.Store(true)
+}
+
+// taken notes a reading that the broker has taken.
+func (g *generator) taken() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost > 0 {
+		g.cfg.Log.Info("the broker takes readings again", "topic", g.cfg.Topic, "lost", g.lost)
+		g.lost = 0
+	}
 }
 
 // finish waits until all readings are acknowledged: for as long as it takes, or

@@ -4,10 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"smelt"
 	"smelt/ingest"
@@ -186,5 +192,49 @@ func TestGenerateEnds(t *testing.T) {
 	err := ingest.Generate(deadline(t), ingest.GenerateConfig{Cluster: down, Topic: topicName, Rate: 1})
 	if !errors.Is(err, smelt.ErrSource) {
 		t.Errorf("generate: got error %v, want %v", err, smelt.ErrSource)
+	}
+}
+
+// A broker whose disk is full refuses readings without a word of why: the generator says
+// so once, and goes on when there is room.
+func TestGenerateGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	const refusals = 2
+	var produced atomic.Int64
+	b.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		if produced.Add(1) > refusals {
+			return nil, nil, false
+		}
+		b.KeepControl()
+		request := r.(*kmsg.ProduceRequest)
+		response := request.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range request.Topics {
+			topic := kmsg.NewProduceResponseTopic()
+			topic.Topic, topic.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				partition := kmsg.NewProduceResponseTopicPartition()
+				partition.Partition, partition.ErrorCode = p.Partition, kerr.UnknownServerError.Code
+				topic.Partitions = append(topic.Partitions, partition)
+			}
+			response.Topics = append(response.Topics, topic)
+		}
+		return response, nil, true
+	})
+	var log strings.Builder
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- ingest.Generate(ctx, ingest.GenerateConfig{Cluster: b.cluster, Topic: topicName, Rate: 3, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	}()
+	drain(t, b, 3)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"takes no readings", "takes readings again"} {
+		if got := strings.Count(log.String(), want); got != 1 {
+			t.Errorf("the log says %q %d times, want once:\n%s", want, got, log.String())
+		}
 	}
 }
