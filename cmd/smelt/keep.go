@@ -4,6 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +41,48 @@ func (d *dueTimes) all() []maintain.Due {
 		due = append(due, k.Due()...)
 	}
 	return due
+}
+
+// duePath is where smelt run notes the times for the next one on its state folder.
+func (s *settings) duePath() string { return filepath.Join(s.Home, "run", "maintenance.json") }
+
+// noteEvery is how often it is looked whether they have changed: less than it takes
+// until one that has just begun is killed.
+const noteEvery = 5 * time.Second
+
+// noteDue keeps a file of the times until ctx ends.
+func noteDue(ctx context.Context, path string, all func() []maintain.Due, log *slog.Logger) {
+	var noted []maintain.Due
+	for ended := false; ; ended = !pause(ctx, noteEvery) {
+		if due := all(); !slices.Equal(due, noted) {
+			noted = due // told once, should it not be possible
+			text, err := json.Marshal(due)
+			if err == nil {
+				err = writeFile(path, text)
+			}
+			if err != nil {
+				log.Warn("when maintenance is due cannot be noted for the next start", "error", err)
+			}
+		}
+		if ended {
+			return
+		}
+	}
+}
+
+// readDue reads the times that an earlier smelt run has noted, if there was one.
+func readDue(path string) (due []maintain.Due, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &due)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read when maintenance is due from %s: %w", path, err)
+	}
+	return due, nil
 }
 
 // counting tells the metrics of each piece of maintenance.

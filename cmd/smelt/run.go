@@ -90,9 +90,14 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	}
 	var pipelines []*smelt.Pipeline
 	var healing, keeping sync.Mutex
+	due, err := readDue(s.duePath())
+	if err != nil {
+		parts.Log.Warn("maintenance comes at times of its own", "error", err)
+	}
 	for _, l := range lines {
 		if s.Maintain {
 			for _, k := range maintain.NewKeepers(maintenance(l.Pipeline, parts, policy), counting(metrics)) {
+				k.GoOn(due)
 				schedule.add(k)
 				all.Keep = append(all.Keep, &inTurn{k, &keeping})
 			}
@@ -119,6 +124,9 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	defer watchers.Wait()
 	watchers.Go(func() { s.gauge(ctx, parts, pipelines, metrics, schedule) })
 	watchers.Go(func() { tally.log(ctx, parts.Log) })
+	if s.Maintain {
+		watchers.Go(func() { noteDue(ctx, s.duePath(), schedule.all, parts.Log) })
+	}
 	return smelt.Run(ctx, all)
 }
 

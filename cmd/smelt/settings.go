@@ -267,15 +267,20 @@ func (s *settings) checkFile(flags []*kong.Flag) error {
 	return usagef("%s: no such settings: %s; smelt config lists all", path, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 }
 
-// writeEnv writes such a file, whole or not at all, for its owner's eyes only.
+// writeEnv writes such a file.
 func writeEnv(path string, values map[string]string) error {
 	var lines []string
 	for name, value := range values {
 		lines = append(lines, name+"="+value+"\n")
 	}
 	slices.Sort(lines)
+	return writeFile(path, []byte(strings.Join(lines, "")))
+}
+
+// writeFile writes a file, whole or not at all, for its owner's eyes only.
+func writeFile(path string, text []byte) error {
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, []byte(strings.Join(lines, "")), 0o600); err != nil {
+	if err := os.WriteFile(tmp, text, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(tmp, path)

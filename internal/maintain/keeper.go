@@ -54,6 +54,27 @@ func first(every time.Duration) time.Duration {
 	return time.Duration(rand.Float64() * float64(min(every, longestFirst)))
 }
 
+// spread is how long after it was done a task comes next, by where it lies in the range
+// of the jitter, from -1 to 1.
+func spread(every time.Duration, at float64) time.Duration {
+	return time.Duration(float64(every) * (1 + jitter*at))
+}
+
+// GoOn has the tasks come when an earlier process would have done them, as its Due has
+// said: so they come although each process is ended long before they are due. A time
+// that is too far off, by another clock or for another Every, is none of theirs.
+func (k *Keeper) GoOn(noted []Due) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, t := range k.tasks {
+		for _, d := range noted {
+			if d.Table == t.Table && d.Kind == t.Kind && time.Until(d.Next) <= spread(t.Every, 1) {
+				k.next[i] = d.Next
+			}
+		}
+	}
+}
+
 // Name tells the keeper from the stage that writes the table.
 func (k *Keeper) Name() string { return "keep." + k.table }
 
@@ -97,8 +118,7 @@ func (k *Keeper) Step(ctx context.Context) (smelt.Progress, error) {
 			continue // it stays due
 		}
 		k.mu.Lock()
-		every := float64(k.tasks[i].Every)
-		k.next[i] = time.Now().Add(time.Duration(every * (1 + jitter*(2*rand.Float64()-1))))
+		k.next[i] = time.Now().Add(spread(k.tasks[i].Every, 2*rand.Float64()-1))
 		k.mu.Unlock()
 	}
 	return smelt.Progress{}, errors.Join(errs...)

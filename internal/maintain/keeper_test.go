@@ -57,3 +57,39 @@ func TestKeeper(t *testing.T) {
 		}
 	})
 }
+
+// A task that comes once an hour is done within two by processes that are killed each
+// minute: the times that one has noted are those of the next.
+func TestKeeperGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var done []time.Time
+		task := Task{Table: "silver.a", Kind: KindOrphans, Every: time.Hour, Plan: func(context.Context, time.Time) ([]Job, error) {
+			done = append(done, time.Now())
+			return nil, nil
+		}}
+		began := time.Now()
+		noted := []Due{
+			{"silver.b", KindOrphans, began},                       // of another table
+			{"silver.a", KindExpire, began},                        // of another kind
+			{"silver.a", KindOrphans, began.Add(90 * time.Minute)}, // by a clock that was ahead
+		}
+		for life := range 120 {
+			k := &Keeper{
+				cfg: Config{Locker: pipetest.NewLocks(), Log: slog.New(slog.DiscardHandler)}, table: "silver.a",
+				tasks: []Task{task}, next: []time.Time{time.Now().Add(time.Hour)}, // the latest that it may be drawn
+			}
+			if k.GoOn(noted); life == 0 && k.next[0] != began.Add(time.Hour) {
+				t.Errorf("it is due at %s by what is not its own", k.next[0])
+			}
+			time.Sleep(time.Minute)
+			if _, err := k.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			noted = k.Due()
+		}
+		if len(done) == 0 || done[0] != began.Add(time.Hour) || len(done) > 2 {
+			t.Errorf("began at %s, done at %s", began, done)
+		}
+	})
+}
