@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 )
 
@@ -17,10 +18,27 @@ var toRun = &http.Client{
 // errNobody is that no server answers where smelt run is to be.
 var errNobody = errors.New("no smelt run answers")
 
+// runAddress is where smelt run answers: that of SMELT_HTTP or, where it is to choose a
+// port by itself, what the one on this state folder has chosen.
+func (s *settings) runAddress() (string, error) {
+	if _, port, err := net.SplitHostPort(s.HTTP); err != nil || port != "0" {
+		return s.HTTP, nil // what is wrong with it, who asks there says
+	}
+	run, err := find(s.Home, "run")
+	if err == nil && run.address == "" {
+		err = fmt.Errorf("%w: none that has got going is on the state folder %s, and SMELT_HTTP (%s) leaves the port to it", errNobody, s.Home, s.HTTP)
+	}
+	return run.address, err
+}
+
 // askRun asks smelt run for a page. What is no answer of a smelt run's is an
 // error; to be not ready is one.
 func (s *settings) askRun(ctx context.Context, path string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+path, nil)
+	address, err := s.runAddress()
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -29,13 +47,13 @@ func (s *settings) askRun(ctx context.Context, path string) (*http.Response, err
 	}
 	response, err := toRun.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("%w on %s: %w", errNobody, s.HTTP, err)
+		return nil, fmt.Errorf("%w on %s: %w", errNobody, address, err)
 	}
 	switch response.StatusCode {
 	case http.StatusOK, http.StatusServiceUnavailable:
 		return response, nil
 	case http.StatusUnauthorized:
-		err = fmt.Errorf("smelt run on %s wants another SMELT_HTTP_TOKEN than is set here", s.HTTP)
+		err = fmt.Errorf("smelt run on %s wants another SMELT_HTTP_TOKEN than is set here", address)
 	default:
 		err = fmt.Errorf("%s: %s: is something else there than smelt run? say where that is with SMELT_HTTP", request.URL, response.Status)
 	}

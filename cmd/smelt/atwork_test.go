@@ -53,3 +53,34 @@ func TestAskAnother(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 }
+
+// TestAskAtFreePort asks a smelt run that has chosen its port by itself.
+func TestAskAtFreePort(t *testing.T) {
+	t.Parallel()
+	s := &settings{Home: t.TempDir(), HTTP: "127.0.0.1:0"}
+	if err := s.live(t.Context()); !errors.Is(err, errNobody) || !strings.Contains(err.Error(), s.Home) {
+		t.Errorf("while none runs: %v", err)
+	}
+	server, err := telemetry.Serve(telemetry.Config{Address: s.HTTP, Metrics: telemetry.New(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	presence, err := daemonize(s.Home, "run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.live(t.Context()); !errors.Is(err, errNobody) {
+		t.Errorf("before it has got going: %v", err)
+	}
+	if err := presence.ready(server.Address()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.stagesAtWork(t.Context()); err != nil {
+		t.Errorf("once it has: %v", err)
+	}
+	presence.release()
+	if err := s.live(t.Context()); !errors.Is(err, errNobody) {
+		t.Errorf("after its end: %v", err)
+	}
+}

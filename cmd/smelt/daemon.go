@@ -76,8 +76,10 @@ func lockSoon(f *os.File) (err error) {
 	return err
 }
 
-// ready notes that the command has got going.
-func (p *presence) ready() error { return p.write(fmt.Sprintf("%d\n%s\n", os.Getpid(), readyMark)) }
+// ready notes that the command has got going, and where it answers, if it does.
+func (p *presence) ready(address string) error {
+	return p.write(fmt.Sprintf("%d\n%s\n%s\n", os.Getpid(), readyMark, address))
+}
 
 func (p *presence) write(text string) error {
 	if err := p.file.Truncate(0); err != nil {
@@ -94,28 +96,42 @@ func (p *presence) release() {
 	p.file.Close()
 }
 
+// found is a command that runs.
+type found struct {
+	pid     int // 0: it does not run
+	ready   bool
+	address string // where it answers, once it is ready; "" of one that does not
+}
+
 // running looks a command up: its process id, 0 when it does not run.
 func running(home, name string) (pid int, ready bool, err error) {
+	f, err := find(home, name)
+	return f.pid, f.ready, err
+}
+
+// find looks a command up.
+func find(home, name string) (found, error) {
 	f, err := os.Open(presencePath(home, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, false, nil
+		return found{}, nil
 	}
 	if err != nil {
-		return 0, false, err
+		return found{}, err
 	}
 	defer f.Close()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
-		return 0, false, nil // nobody holds it
+		return found{}, nil // nobody holds it
 	}
 	text, err := os.ReadFile(f.Name())
 	if err != nil {
-		return 0, false, err
+		return found{}, err
 	}
-	number, rest, _ := strings.Cut(string(text), "\n")
-	if pid, err = strconv.Atoi(number); err != nil {
-		return 0, false, nil // it has just begun, or is just ending
+	lines := append(strings.Split(string(text), "\n"), "", "")
+	pid, err := strconv.Atoi(lines[0])
+	if err != nil {
+		return found{}, nil // it has just begun, or is just ending
 	}
-	return pid, strings.TrimSpace(rest) == readyMark, nil
+	return found{pid, lines[1] == readyMark, lines[2]}, nil
 }
 
 // spawn starts a command of this binary in the background, with its output in a

@@ -43,7 +43,7 @@ func (c *generateCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		}
 		defer presence.release()
 		log = keepLog(s.logPath("generate"), log)
-		if err := presence.ready(); err != nil {
+		if err := presence.ready(""); err != nil {
 			return err
 		}
 	}

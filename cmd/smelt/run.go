@@ -72,7 +72,7 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return usageError{err}
 	}
 	defer server.Close()
-	if err := presence.ready(); err != nil {
+	if err := presence.ready(server.Address()); err != nil {
 		return err
 	}
 	log.Info("running", "pipelines", len(lines), "http", server.Address())

@@ -44,7 +44,7 @@ func (stackCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err := writeEnv(filepath.Join(home, stackFile), values); err != nil {
 		return err
 	}
-	if err := running.ready(); err != nil {
+	if err := running.ready(""); err != nil {
 		return err
 	}
 	fmt.Fprintf(io.Out, "Kafka %s · S3 %s · console %s\n", values["SMELT_KAFKA_BROKERS"], values["SMELT_S3_ENDPOINT"], services.Console())

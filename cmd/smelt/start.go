@@ -166,9 +166,12 @@ func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
 			[2]string{"S3 console", fmt.Sprintf("http://127.0.0.1:%d (keys: %s)", s.StackConsolePort, filepath.Join(s.Home, stackFile))},
 			[2]string{"PostgreSQL", fmt.Sprintf("127.0.0.1:%d", s.StackPostgresPort)})
 	}
+	if address, err := s.runAddress(); err == nil { // else it has ended meanwhile
+		places = append(places,
+			[2]string{"health", "http://" + address + "/readyz?verbose"},
+			[2]string{"metrics", "http://" + address + "/metrics"})
+	}
 	places = append(places,
-		[2]string{"health", "http://" + s.HTTP + "/readyz?verbose"},
-		[2]string{"metrics", "http://" + s.HTTP + "/metrics"},
 		[2]string{"logs", filepath.Join(s.Home, "logs")})
 	next := [][2]string{
 		{"./scripts/query.sh", "a DuckDB shell over bronze, silver and gold"},
