@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -91,8 +92,8 @@ func (s *settings) connection(db postgres.Address, keys store.Keys) *connection 
 	at := net.JoinHostPort(db.Host, strconv.Itoa(db.Port)) + "/" + url.PathEscape(db.Database)
 	if db.SSLMode != "" {
 		at += "?sslmode=" + db.SSLMode
-		if strings.HasPrefix(db.SSLMode, "verify") && s.CA != "" {
-			at += "&sslrootcert=" + url.QueryEscape(s.CA)
+		if root := cmp.Or(db.RootCert, s.CA); strings.HasPrefix(db.SSLMode, "verify") && root != "" {
+			at += "&sslrootcert=" + url.QueryEscape(root)
 		}
 	}
 	c.JDBC = "jdbc:postgresql://" + at

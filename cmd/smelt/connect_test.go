@@ -28,3 +28,22 @@ func TestConnectTemporaryKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectRootCert passes on the authorities by which the database is trusted: the
+// DSN's own, and else those of SMELT_CA.
+func TestConnectRootCert(t *testing.T) {
+	t.Parallel()
+	s := &settings{S3Endpoint: "https://s3.test", S3Bucket: "lake", CA: "/etc/all.pem"}
+	for _, test := range []struct{ mode, root, want string }{
+		{"verify-full", "/etc/our db.pem", "?sslmode=verify-full&sslrootcert=%2Fetc%2Four+db.pem"},
+		{"verify-ca", "", "?sslmode=verify-ca&sslrootcert=%2Fetc%2Fall.pem"},
+		{"require", "/etc/our.pem", "?sslmode=require"},
+	} {
+		c := s.connection(postgres.Address{Host: "db.test", Port: 5432, SSLMode: test.mode, RootCert: test.root}, store.Keys{})
+		for _, got := range []string{c.JDBC, c.SQLAlchemy} {
+			if !strings.HasSuffix(got, test.want) {
+				t.Errorf("got %s, want that it ends with %s", got, test.want)
+			}
+		}
+	}
+}

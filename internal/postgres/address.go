@@ -1,7 +1,11 @@
 package postgres
 
 import (
+	"cmp"
+	"net/url"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,6 +21,7 @@ type Address struct {
 	User     string
 	Password string
 	SSLMode  string // require, verify-ca or verify-full; "" where a connection need not be encrypted
+	RootCert string // file of the authorities to trust that it names; "" where it names none
 }
 
 // ParseAddress takes a connection string apart; what it leaves out comes from
@@ -39,5 +44,51 @@ func ParseAddress(dsn string) (Address, error) {
 	}
 	return Address{
 		Host: c.Host, Port: int(c.Port), Database: c.Database, User: c.User, Password: c.Password, SSLMode: mode,
+		RootCert: cmp.Or(parameter(dsn, "sslrootcert"), os.Getenv("PGSSLROOTCERT")),
 	}, nil
+}
+
+// parameter gives a parameter of a connection string that can be read, of which the
+// parser keeps not all: "" when it is not in there.
+func parameter(dsn, name string) (value string) {
+	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
+		if u, err := url.Parse(dsn); err == nil {
+			value = u.Query().Get(name)
+		}
+		return value
+	}
+	for {
+		key, rest, ok := strings.Cut(dsn, "=")
+		if !ok {
+			return value
+		}
+		var v string
+		if v, dsn = cutValue(strings.TrimLeft(rest, spaces)); strings.Trim(key, spaces) == name {
+			value = v
+		}
+	}
+}
+
+// spaces are between the key=value pairs of a connection string.
+const spaces = " \t\n\r\v\f"
+
+// cutValue reads the value at the beginning of a text, in quotes or up to a space, in
+// which a backslash takes the next byte as it is.
+func cutValue(text string) (value, rest string) {
+	end := spaces
+	text, quoted := strings.CutPrefix(text, "'")
+	if quoted {
+		end = "'"
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case strings.IndexByte(end, text[i]) >= 0:
+			return b.String(), text[i+1:]
+		case text[i] == '\\' && i+1 < len(text):
+			i++
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String(), ""
 }
