@@ -93,7 +93,8 @@ func startPostgres(ctx context.Context, home string, port int, password string, 
 // runServer starts the server, apart from the terminal's signals, which are for
 // the stack to act upon.
 func runServer(bin, data, log string, port int, acct *account) (*postgres, error) {
-	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	// To be added to: it may be emptied while the server runs; see putAside.
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the server's log: %w", err)
 	}

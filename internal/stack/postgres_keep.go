@@ -2,8 +2,11 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
 	"time"
 )
 
@@ -19,6 +22,9 @@ const (
 	// restartPause leaves what is left of a killed server's processes the time to
 	// notice and end; before they have, the folder is not free.
 	restartPause = 250 * time.Millisecond
+
+	logMax   = 32 << 20    // bytes of the server's log, as of smelt's own
+	logEvery = time.Minute // how often it is looked at
 )
 
 // keptPostgres is PostgreSQL for as long as the stack lives. A server that ends by itself,
@@ -52,10 +58,8 @@ func keepPostgres(ctx context.Context, start func(context.Context) (*postgres, e
 func (d *keptPostgres) keep(ctx context.Context, server *postgres) error {
 	for tries := 0; ; {
 		began := time.Now()
-		select {
-		case <-ctx.Done():
+		if d.watch(ctx, server); ctx.Err() != nil {
 			return server.stop()
-		case <-server.ended:
 		}
 		if time.Since(began) >= settledAfter {
 			tries = 0
@@ -74,6 +78,24 @@ func (d *keptPostgres) keep(ctx context.Context, server *postgres) error {
 	}
 }
 
+// watch keeps the server's log small until the server has ended, or ctx.
+func (d *keptPostgres) watch(ctx context.Context, server *postgres) {
+	look := time.NewTicker(logEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-server.ended:
+			return
+		case <-look.C:
+			if err := putAside(server.log, logMax); err != nil {
+				d.log.Warn("PostgreSQL's log cannot be put aside, and grows", "error", err)
+			}
+		}
+	}
+}
+
 // again starts the server after a pause.
 func (d *keptPostgres) again(ctx context.Context) (*postgres, error) {
 	select {
@@ -89,4 +111,28 @@ func (d *keptPostgres) stop() error {
 	d.end()
 	<-d.ended
 	return d.err
+}
+
+// putAside copies a log of more than max bytes to a file beside it (.1), in place of what
+// was there, and empties it under its writer, who adds to it. What is written in between
+// is lost.
+func putAside(path string, max int64) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() <= max {
+		return err
+	}
+	old, err := os.OpenFile(path+".1", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	log, err := os.Open(path)
+	if err != nil {
+		return errors.Join(err, old.Close())
+	}
+	defer log.Close()
+	_, err = io.Copy(old, log)
+	if err = errors.Join(err, old.Close()); err != nil {
+		return err
+	}
+	return os.Truncate(path, 0)
 }
