@@ -1,5 +1,11 @@
 package maintain
 
+import (
+	"context"
+
+	"smelt/internal/table"
+)
+
 // The tasks, one by one, and what they are made of.
 var (
 	Compaction  = compaction
@@ -8,3 +14,8 @@ var (
 	CheckFields = checkFields
 	Batches     = batches
 )
+
+// Rejects are the files by which retention of bronze knows what quarantine may need.
+func Rejects(ctx context.Context, cfg Config) ([]table.File, error) {
+	return bronzeRetention{Config: cfg}.rejects(ctx)
+}

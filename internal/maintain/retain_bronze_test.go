@@ -7,8 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"smelt"
 	"smelt/backfill"
 	"smelt/bronze"
+	"smelt/internal/ledger"
+	"smelt/internal/maintain"
+	"smelt/internal/table"
 )
 
 // lines are the offsets of the records that bronze still has, by partition.
@@ -174,4 +178,59 @@ func sequence(from, to int64) (out []int64) {
 		out = append(out, n)
 	}
 	return out
+}
+
+// What retention of bronze keeps records for are the rejects that are on their way to
+// quarantine, those that it has, and those that it had before some were released.
+func TestRejects(t *testing.T) {
+	t.Parallel()
+	r := run(t)
+	r.stream(2)
+	released := r.files(readingsQuarantine)
+	q := r.load(readingsQuarantine)
+	have, _, _, err := ledger.Read[ledger.Quarantine](q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := table.Change{Remove: released[:1]}
+	if err := ledger.Write(&change, have); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Commit(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+	r.stream(1)
+
+	const pending = "quarantine/readings/data/pending.parquet"
+	s := r.load(readingsSilver)
+	silver, _, _, err := ledger.Read[ledger.Silver](s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silver.Rejects = &ledger.Rejects{File: smelt.DataFile{Path: pending, Rows: 1, Bytes: 4}}
+	change = table.Change{}
+	if err := ledger.Write(&change, silver); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(t.Context(), change); err != nil {
+		t.Fatal(err)
+	}
+
+	files, err := maintain.Rejects(t.Context(), r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		got = append(got, f.Key)
+	}
+	want := []string{pending}
+	for _, f := range append(released, r.files(readingsQuarantine)...) {
+		want = append(want, f.Key)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if want = slices.Compact(want); len(want) != 4 || !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -310,6 +311,32 @@ func TestCheckWithoutConditions(t *testing.T) {
 			return answer(w, r)
 		})
 		wantTrouble(t, name, s.Check(t.Context()), "does not enforce If-None-Match")
+	}
+}
+
+// TestListBreaksOff has the second page of a listing fail: the next try goes on after the
+// first one.
+func TestListBreaksOff(t *testing.T) {
+	t.Parallel()
+	s := through(t, func(w http.ResponseWriter, r *http.Request, _ func() *httptest.ResponseRecorder) bool {
+		switch query := r.URL.Query(); {
+		case query.Has("continuation-token"):
+			refuse(w, 503, "SlowDown")
+		case query.Get("start-after") == "b":
+			fmt.Fprint(w, "<ListBucketResult><Contents><Key>c</Key></Contents></ListBucketResult>")
+		default:
+			fmt.Fprint(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>more</NextContinuationToken>"+
+				"<Contents><Key>a</Key></Contents><Contents><Key>b</Key></Contents></ListBucketResult>")
+		}
+		return true
+	})
+	objects, err := s.List(t.Context(), "", "", 10)
+	var keys []string
+	for _, o := range objects {
+		keys = append(keys, o.Key)
+	}
+	if err != nil || !slices.Equal(keys, []string{"a", "b", "c"}) {
+		t.Errorf("got %q, %v", keys, err)
 	}
 }
 
