@@ -46,13 +46,14 @@ func (s *LogSource) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 			return records, err
 		}
 		select {
-		case <-ctx.Done():
-			return nil, nil
+		case <-changed: // there may be records after all, whatever ctx says
+			continue
 		default:
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			return nil, nil
 		}
 	}
 }
