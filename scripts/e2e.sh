@@ -112,7 +112,7 @@ said() {
 	cat "$SMELT_HOME"/logs/*
 }
 said >"$SMELT_HOME/said" 2>&1
-expect "metrics with the token" grep -q '^smelt_step_duration_seconds' "$SMELT_HOME/said"
+expect "metrics with the token" grep -q '^smelt_records_total' "$SMELT_HOME/said"
 expect "no metrics without it" test "$(curl -sS -o /dev/null -w '%{http_code}' "http://$SMELT_HTTP/metrics")" = 401
 words=$(sed -nE 's/.*"(s3_secret|postgres_password)": "(.*)".*/\2/p' "$SMELT_HOME/secrets.json"; echo "$SMELT_HTTP_TOKEN")
 expect "three secrets to look for" test "$(wc -w <<<"$words")" = 3
