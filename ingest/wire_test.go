@@ -59,7 +59,7 @@ func TestProduceToSilence(t *testing.T) {
 func TestProduceSlowInput(t *testing.T) {
 	t.Parallel()
 	cluster, _ := overWire(t)
-	const within = 2 * time.Second
+	const within = 4 * time.Second // far above what an acknowledgement takes on a busy machine
 	input := reads{func() string { return "a\n" }, func() string {
 		time.Sleep(within + within/4) // the input's own time
 		return "b\n"
