@@ -244,12 +244,8 @@ func TestTrouble(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	began := time.Now()
 	if _, err := run(ctx, s, shell.CSV, "SELECT count(*) FROM range(100000000000) a, range(1000) b"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a cancelled statement gave %v", err)
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("to cancel took %s", took)
 	}
 	if got := l.query(s, "SELECT count(*) FROM silver"); got != "1" {
 		t.Errorf("after a cancelled statement: %s", got)
