@@ -133,9 +133,9 @@ func (f *fleet) start(ctx context.Context, name string, begin func() (*process, 
 // false: it has ended, or ctx has.
 func (f *fleet) awaitReady(ctx context.Context, name string, p *process) bool {
 	command := strings.TrimRight(name, "0123456789")
-	want := fmt.Sprintf("%d\nready\n", p.pid)
+	ready := fmt.Sprintf("%d\nready\n", p.pid) // and then where it answers
 	for {
-		if text, err := os.ReadFile(filepath.Join(f.home(name), "run", command+".pid")); err == nil && string(text) == want {
+		if text, err := os.ReadFile(filepath.Join(f.home(name), "run", command+".pid")); err == nil && strings.HasPrefix(string(text), ready) {
 			return true
 		}
 		select {
