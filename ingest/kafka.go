@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -191,17 +192,20 @@ func (k *Kafka) fetch(ctx context.Context) bool {
 	k.fetched, k.taken = k.fetched[:0], 0
 	polled := k.client.PollRecords(ctx, pollRecords)
 	polled.EachTopic(k.sameTopic)
+	// First what went wrong: it comes after the records that it is about.
 	polled.EachPartition(func(p kgo.FetchTopicPartition) {
-		if k.failed != nil || isDone(p.Err) {
-			return
-		}
-		if p.Err != nil {
+		if p.Err != nil && k.failed == nil && !isDone(p.Err) {
 			k.fault(p.Partition, p.Err)
 		}
+	})
+	polled.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) == 0 || k.failed != nil {
 			return
 		}
 		if first := p.Records[0].Offset; first < k.next[p.Partition] {
+			if slices.Contains(k.notRead(), p.Partition) {
+				return // the client went to the end of a log that has lost some, and said so
+			}
 			k.failed = smelt.Mark(smelt.ErrSource, fmt.Errorf(
 				"topic %s partition %d went back from offset %d to %d while it was read", k.cfg.Topic, p.Partition, k.next[p.Partition], first))
 			return

@@ -238,18 +238,62 @@ func TestKafkaEndLostWhileIdle(t *testing.T) {
 	}
 }
 
+// TestKafkaEndBack has a new leader say once that the log has lost its end, which it has
+// when the lake is asked: it is read on from where the lake is, not from where the client
+// went meanwhile.
+func TestKafkaEndBack(t *testing.T) {
+	t.Parallel()
+	b := newBroker(t, 1).withClient(t)
+	b.append(t, make([]smelt.Record, 10)...)
+	asked := 0
+	source := b.open(t, func(ctx context.Context, _ int32, held func(context.Context, int32) (smelt.Extent, error)) (int64, error) {
+		if asked++; asked == 1 {
+			return 0, nil
+		}
+		log, err := held(ctx, 0)
+		if err == nil && log.End < 10 {
+			err = smelt.ErrStopped
+		}
+		return 10, err
+	})
+	defer source.Close()
+	for read := 0; read < 10; {
+		records, err := source.Poll(deadline(t), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += len(records)
+	}
+	b.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		return endOfEpoch(request, 0, 5), nil, true
+	})
+	if err := b.MoveTopicPartition(topicName, 0, 0); err != nil { // a new epoch
+		t.Fatal(err)
+	}
+	b.append(t, smelt.Record{Value: []byte("what comes next")})
+	records, err := source.Poll(deadline(t), 1<<20)
+	if err != nil || len(records) != 1 || records[0].Offset != 10 || asked != 2 {
+		t.Errorf("poll: got %v and error %v, the lake asked %d times; want the record at offset 10, and twice", records, err, asked)
+	}
+}
+
 // endEpoch has the broker say of partition 0 that the records of an epoch end at an offset.
 func (b broker) endEpoch(epoch int32, end int64) {
 	b.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		b.KeepControl()
-		response := request.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
-		partition := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
-		partition.LeaderEpoch, partition.EndOffset = epoch, end
-		topic := kmsg.NewOffsetForLeaderEpochResponseTopic()
-		topic.Topic, topic.Partitions = topicName, append(topic.Partitions, partition)
-		response.Topics = append(response.Topics, topic)
-		return response, nil, true
+		return endOfEpoch(request, epoch, end), nil, true
 	})
+}
+
+// endOfEpoch is a reply that says so.
+func endOfEpoch(request kmsg.Request, epoch int32, end int64) kmsg.Response {
+	response := request.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+	partition := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+	partition.LeaderEpoch, partition.EndOffset = epoch, end
+	topic := kmsg.NewOffsetForLeaderEpochResponseTopic()
+	topic.Topic, topic.Partitions = topicName, append(topic.Partitions, partition)
+	response.Topics = append(response.Topics, topic)
+	return response
 }
 
 // TestKafkaEndOfEpoch has a log hold records that are not those which the lake has read:

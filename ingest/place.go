@@ -143,9 +143,18 @@ func (k *Kafka) askAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {p: at}})
+	k.move(p, at)
 	k.begin(p, at.Offset)
 	return nil
+}
+
+// move has the client go to an offset of a partition that it does not read. Where that
+// is right after the last record that it has given it would stay where it is, which is
+// elsewhere once a leader has said that the log ends before: so it is sent away first.
+func (k *Kafka) move(partition int32, to kgo.EpochOffset) {
+	for _, at := range []kgo.EpochOffset{{Epoch: smelt.NoEpoch, Offset: to.Offset + 1}, to} {
+		k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {partition: at}})
+	}
 }
 
 // notRead are the partitions that are this instance's and not read.
@@ -206,7 +215,8 @@ func (k *Kafka) position(ctx, ours context.Context, partition int32) (kgo.EpochO
 	if err != nil {
 		return at, fmt.Errorf("resume topic %s partition %d: %w", k.cfg.Topic, partition, err)
 	}
-	if at.Offset = next; k.epochless.Load() {
+	at.Offset = next
+	if k.epochless.Load() {
 		at.Epoch = smelt.NoEpoch
 	}
 	return at, nil
