@@ -22,7 +22,10 @@ import (
 // be another's by now, and no two run on one folder.
 
 // presence is a running command's file.
-type presence struct{ file *os.File }
+type presence struct {
+	file *os.File
+	home string // the state folder
+}
 
 // readyMark follows the process id once the command has got going.
 const readyMark = "ready"
@@ -47,8 +50,8 @@ func daemonize(home, name string) (*presence, error) {
 		}
 		return nil, usageError{errors.New(text)}
 	}
-	p := &presence{f}
-	return p, disk.Explain(p.write(strconv.Itoa(os.Getpid())+"\n"), home)
+	p := &presence{f, home}
+	return p, p.write(strconv.Itoa(os.Getpid()) + "\n")
 }
 
 // makeFolders makes the state folder, through which PostgreSQL's own user has to
@@ -82,11 +85,14 @@ func (p *presence) ready(address string) error {
 }
 
 func (p *presence) write(text string) error {
-	if err := p.file.Truncate(0); err != nil {
-		return err
+	err := p.file.Truncate(0)
+	if err == nil {
+		_, err = p.file.WriteAt([]byte(text), 0)
 	}
-	_, err := p.file.WriteAt([]byte(text), 0)
-	return err
+	if err != nil {
+		return usageError{disk.Explain(err, p.home)}
+	}
+	return nil
 }
 
 // release notes that the command has ended. The file stays: to remove it would
