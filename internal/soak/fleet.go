@@ -36,6 +36,9 @@ const (
 // Exit codes of smelt that say that a service did not answer.
 var unavailable = []int{4, 5, 6}
 
+// notDrained is smelt's exit code when it was stopped before all was drained.
+const notDrained = 8
+
 // fleet is what runs: the stack, and the pipelines on it.
 type fleet struct {
 	binary, dir string

@@ -102,7 +102,7 @@ func (s *striker) blow(ctx context.Context, x strike) error {
 	case killAll:
 		killAtOnce(append(runs, stack)...)
 	case restartRun:
-		s.end(one, 0, 8)
+		s.end(one, append([]int{0, notDrained}, unavailable...)...) // there may be a fault on a wire
 	case restartStack:
 		s.end(stack, 0)
 	}
