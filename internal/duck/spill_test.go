@@ -79,17 +79,7 @@ func TestDiskFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here, which is always full")
 	}
-	db, err := duck.Open(duck.Config{MemoryBytes: 64 << 20, TempDir: t.TempDir(), Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	session, err := db.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.Close()
-	err = session.Exec(t.Context(), "COPY (SELECT 1) TO '/dev/full' (FORMAT parquet)")
+	err := session(t).Exec(t.Context(), "COPY (SELECT 1) TO '/dev/full' (FORMAT parquet)")
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "make room on the disk") {
 		t.Errorf("got %v", err)
 	}
