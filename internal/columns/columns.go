@@ -1,0 +1,173 @@
+// Package columns holds rows in memory, column by column, in the layout of
+// DuckDB's vectors: so a reader fills them once, and any number of queries take
+// them from here with plain copies.
+//
+// A [Batch] is filled by one goroutine and read by others when it is complete.
+// Its texts lie outside of Go's heap, since DuckDB keeps pointers to them while
+// a query runs.
+package columns
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"smelt"
+)
+
+// Batch is some rows of the same columns.
+type Batch struct {
+	Columns []*Column
+	rows    int
+	space   int // rows that the columns have room for
+	texts   arena
+}
+
+// minRows is how many rows a batch has room for at first: one of DuckDB's vectors.
+const minRows = 2048
+
+// New makes an empty batch of columns.
+func New(columns []smelt.Column) *Batch {
+	b := &Batch{Columns: make([]*Column, len(columns))}
+	for i, c := range columns {
+		b.Columns[i] = newColumn(c)
+	}
+	return b
+}
+
+// Len is how many rows the batch has.
+func (b *Batch) Len() int { return b.rows }
+
+// Add appends a row whose columns are all NULL and returns its number.
+func (b *Batch) Add() int {
+	if b.rows == b.space {
+		b.space = max(minRows, 2*b.space)
+		for _, c := range b.Columns {
+			c.grow(b.space)
+		}
+	}
+	b.rows++
+	return b.rows - 1
+}
+
+// Keep copies bytes to where DuckDB may read them, until Reset or Free.
+func (b *Batch) Keep(text []byte) []byte { return b.texts.keep(text) }
+
+// Kept is how many bytes of text the batch holds.
+func (b *Batch) Kept() int { return b.texts.used }
+
+// Reset empties the batch. It keeps some memory for the next rows.
+func (b *Batch) Reset() {
+	for _, c := range b.Columns {
+		c.reset()
+	}
+	b.rows = 0
+	b.texts.reset()
+}
+
+// Free gives the batch's memory back. The batch is empty then.
+func (b *Batch) Free() {
+	for i, c := range b.Columns {
+		b.Columns[i] = newColumn(smelt.Column{Name: c.Name, Type: c.Type})
+	}
+	b.rows, b.space = 0, 0
+	b.texts.free()
+}
+
+// Column is the values of one column. Values are set by their row's number; a
+// row that is not set is NULL.
+type Column struct {
+	Name   string
+	Type   smelt.Type
+	Width  int       // bytes of a value; 0 for a struct
+	Elem   *Column   // of a list: the elements of all rows, one after the other
+	Fields []*Column // of a struct: as many rows as the struct
+
+	data  []byte   // Width bytes a row, little endian
+	valid []uint64 // a bit a row
+	used  int      // of a list's elements: how many there are
+}
+
+func newColumn(c smelt.Column) *Column {
+	out := &Column{Name: c.Name, Type: c.Type, Width: width(c.Type)}
+	switch c.Type.Name {
+	case "list":
+		out.Elem = newColumn(smelt.Column{Type: *c.Type.Elem})
+	case "struct":
+		for _, f := range c.Type.Fields {
+			out.Fields = append(out.Fields, newColumn(f))
+		}
+	}
+	return out
+}
+
+// width is how many bytes DuckDB has for a value of a type.
+func width(t smelt.Type) int {
+	switch t.Name {
+	case "boolean", "tinyint":
+		return 1
+	case "smallint":
+		return 2
+	case "integer", "float", "date":
+		return 4
+	case "bigint", "double", "timestamptz":
+		return 8
+	case "varchar", "json", "uuid", "list":
+		return 16
+	case "struct":
+		return 0
+	}
+	if precision, _, ok := Decimal(t); ok {
+		switch {
+		case precision <= 4:
+			return 2
+		case precision <= 9:
+			return 4
+		case precision <= 18:
+			return 8
+		}
+		return 16
+	}
+	panic(fmt.Sprintf("columns: no layout for the type %s", t)) // only types that pipeline.yml can declare come here
+}
+
+// Decimal gives the precision and the scale of a decimal type. ok is false for any other.
+func Decimal(t smelt.Type) (precision, scale int, ok bool) {
+	inner, found := strings.CutPrefix(t.Name, "decimal(")
+	p, s, _ := strings.Cut(strings.TrimSuffix(inner, ")"), ",")
+	precision, errP := strconv.Atoi(strings.TrimSpace(p))
+	scale, errS := strconv.Atoi(strings.TrimSpace(s))
+	return precision, scale, found && errP == nil && errS == nil
+}
+
+// Append adds an element to a list's elements, NULL at first, and returns its number.
+func (c *Column) Append() int {
+	if c.used == len(c.valid)*64 {
+		c.grow(max(minRows, 2*c.used))
+	}
+	c.used++
+	return c.used - 1
+}
+
+// Appended is how many elements there are.
+func (c *Column) Appended() int { return c.used }
+
+// grow makes room for a number of rows, a multiple of 64.
+func (c *Column) grow(rows int) {
+	c.data = append(c.data, make([]byte, rows*c.Width-len(c.data))...)
+	c.valid = append(c.valid, make([]uint64, rows/64-len(c.valid))...)
+	for _, f := range c.Fields {
+		f.grow(rows)
+	}
+}
+
+func (c *Column) reset() {
+	clear(c.valid)
+	c.used = 0
+	if c.Elem != nil {
+		c.Elem.reset()
+	}
+	for _, f := range c.Fields {
+		f.reset()
+	}
+}
