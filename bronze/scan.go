@@ -77,6 +77,19 @@ func (s *scanner) value() (opened, ok bool) {
 // afterValue takes what follows a value: closing brackets, and then a comma (and
 // a name), when more is true, or the end.
 func (s *scanner) afterValue() (more, ok bool) {
+	more, ok = s.afterInside()
+	if !ok || more {
+		return more, ok
+	}
+	if s.next() != 0 { // a NUL byte is taken for the end here, and then is not it
+		return false, false
+	}
+	s.at--
+	return false, true
+}
+
+// afterInside is like afterValue, and leaves what follows the outermost value.
+func (s *scanner) afterInside() (more, ok bool) {
 	for s.depth > 0 {
 		object := s.objects[s.depth/64]&(1<<(s.depth%64)) != 0
 		switch c := s.next(); {
@@ -90,10 +103,6 @@ func (s *scanner) afterValue() (more, ok bool) {
 			return false, false
 		}
 	}
-	if s.next() != 0 { // a NUL byte is taken for the end here, and then is not it
-		return false, false
-	}
-	s.at--
 	return false, true
 }
 

@@ -41,6 +41,7 @@ type DB struct {
 	pool    *sql.DB
 	tempDir string
 	next    atomic.Int64
+	sources *sources
 }
 
 // Open starts an instance in memory.
@@ -71,7 +72,20 @@ func Open(cfg Config) (*DB, error) {
 			return nil, errors.Join(fmt.Errorf("open duckdb: %s: %w", s, err), pool.Close())
 		}
 	}
-	return &DB{pool: pool, tempDir: cfg.TempDir}, nil
+	db := &DB{pool: pool, tempDir: cfg.TempDir, sources: &sources{all: map[int64]Source{}}}
+	if err := db.register(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open duckdb: %w", err), pool.Close())
+	}
+	return db, nil
+}
+
+// register makes the functions of smelt's own known to the instance.
+func (db *DB) register() error {
+	conn, err := db.pool.Conn(context.Background())
+	if err != nil {
+		return err
+	}
+	return errors.Join(conn.Raw(db.sources.register), conn.Close())
 }
 
 // Close ends the instance. Its sessions must be closed before.
@@ -99,9 +113,10 @@ func (db *DB) TempDir() (string, error) {
 // bronze, silver, gold, reference and work are there. It is used by one
 // goroutine at a time.
 type Session struct {
-	db      *DB
-	conn    *sql.Conn
-	catalog string
+	db       *DB
+	conn     *sql.Conn
+	catalog  string
+	provided []int64 // its sources
 }
 
 // Session opens a session.
@@ -127,6 +142,9 @@ func (s *Session) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // a cancelled query ends within half a second
 	defer cancel()
 	err := s.Exec(ctx, "USE memory", "DETACH DATABASE IF EXISTS "+s.catalog)
+	for _, n := range s.provided {
+		s.db.sources.remove(n)
+	}
 	return errors.Join(err, s.conn.Close())
 }
 
