@@ -117,13 +117,13 @@ func (it item) columns() []Column {
 }
 
 // column reads "varchar not null" or {type: timestamptz not null, unit: ms}. Its
-// type has no name when that is at fault.
+// type has no name when that is invalid.
 func (e entry) column() Column {
 	c := Column{Name: e.name}
-	declared, unit := e.item, item{}
+	declared, unit, round := e.item, item{}, item{}
 	if len(e.node.Content) > 0 {
-		fields := e.fields([]string{"type"}, []string{"unit"})
-		declared, unit = fields["type"], fields["unit"]
+		fields := e.fields([]string{"type"}, []string{"unit", "round"})
+		declared, unit, round = fields["type"], fields["unit"], fields["round"]
 	}
 	if declared.node == nil {
 		return c
@@ -141,6 +141,9 @@ func (e entry) column() Column {
 	if unit.node != nil {
 		c.Type.Unit = unit.unit(c.Type)
 	}
+	if round.node != nil && round.round(c.Type) {
+		c.Type.round()
+	}
 	return c
 }
 
@@ -154,6 +157,19 @@ func (it item) unit(t Type) string {
 		it.fault("unknown unit %q: s, ms, us or ns since 1970; without a unit the time is ISO 8601 text", unit)
 	}
 	return unit
+}
+
+// round reads whether the decimals of a type are rounded.
+func (it item) round(t Type) bool {
+	text, ok := it.text()
+	switch {
+	case !ok:
+	case !t.hasDecimal():
+		it.fault("round goes with a decimal, not with a %s", strings.ToLower(t.String()))
+	case text != "true" && text != "false":
+		it.fault("%q is neither true nor false", text)
+	}
+	return text == "true"
 }
 
 func (e entry) reference(columns []Column) Reference {

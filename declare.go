@@ -14,6 +14,7 @@ import "time"
 //	    sensor_id:  varchar not null
 //	    event_time: timestamptz not null
 //	    sent_at:    {type: timestamptz, unit: ms}    # s, ms, us, ns since 1970
+//	    price:      {type: 'decimal(10,2)', round: true}  # else 0.125 is quarantined
 //	    tags:       varchar[]
 //	    place:      struct(lat double, "street no" varchar)
 //	references:                        # optional
@@ -68,6 +69,7 @@ type Column struct {
 type Type struct {
 	Name   string   // DuckDB's lower-case name: varchar, double, timestamptz, decimal(10,2), list, struct, …
 	Unit   string   // of a timestamptz column: "" for ISO 8601 text, or s, ms, us, ns since 1970
+	Round  bool     // of a decimal: digits beyond its scale are rounded away, not refused
 	Elem   *Type    // of a list
 	Fields []Column // of a struct; NotNull is never set in them
 }

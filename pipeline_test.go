@@ -36,7 +36,7 @@ events:
     id: varchar not null
     at: {type: timestamptz NOT NULL, unit: ms}
     "@kind": Boolean
-    price: decimal(10, 2)
+    price: {type: "decimal(10, 2)", round: true}
     tags: varchar[]
     place: struct(lat double, "lon.g" double, more struct(a json[][]))
 references:
@@ -77,7 +77,7 @@ func TestReadPipeline(t *testing.T) {
 				{Name: "id", Type: smelt.Type{Name: "varchar"}, NotNull: true},
 				{Name: "at", Type: smelt.Type{Name: "timestamptz", Unit: "ms"}, NotNull: true},
 				column("@kind", "boolean"),
-				column("price", "decimal(10,2)"),
+				{Name: "price", Type: smelt.Type{Name: "decimal(10,2)", Round: true}},
 				{Name: "tags", Type: list(smelt.Type{Name: "varchar"})},
 				{Name: "place", Type: smelt.Type{Name: "struct", Fields: []smelt.Column{
 					column("lat", "double"),
@@ -142,6 +142,24 @@ func TestTypeString(t *testing.T) {
 	}
 }
 
+func TestRound(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"round: true": true, "round: false": false} {
+		p, err := smelt.ReadPipeline(folder(strings.Replace(whole, "tags: varchar[]", "tags: {type: 'struct(a struct(b decimal(5,1)[])[], c varchar)[] not null', "+text+"}", 1)), "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tags := p.Events.Columns[4]
+		fields := tags.Type.Elem.Fields
+		if got := fields[0].Type.Elem.Fields[0].Type.Elem.Round; got != want {
+			t.Errorf("%s: decimals in the list are rounded: %v", text, got)
+		}
+		if fields[1].Type.Round || tags.Type.Round || !tags.NotNull {
+			t.Errorf("%s: got %+v", text, tags)
+		}
+	}
+}
+
 // TestFaults changes one piece of a good declaration and wants these faults,
 // each without the name of the file.
 func TestFaults(t *testing.T) {
@@ -181,11 +199,14 @@ func TestFaults(t *testing.T) {
 		{"a place within a type", `more struct`, "\u00e4 text, more struct", []string{`16:47: expected a field's name`}},
 		{"a type within a type", `a json[][]`, `a jsn[][]`, []string{`16:61: unknown type "jsn": did you mean "json"?`}},
 		{"not null within", `a json[][]`, `a json not null`, []string{`16:66: expected "," or ")" after the field "a"; "not null" goes with whole columns only`}},
-		{"decimal", "decimal(10, 2)", "decimal", []string{`14:12: a decimal needs its digits and how many of them are decimals: decimal(10,2)`}},
-		{"decimal's digits", "decimal(10, 2)", "decimal(39,2)", []string{`14:20: a decimal has 1 to 38 digits, and no more decimals than digits`}},
+		{"decimal", `"decimal(10, 2)"`, "decimal", []string{`14:19: a decimal needs its digits and how many of them are decimals: decimal(10,2)`}},
+		{"decimal's digits", "decimal(10, 2)", "decimal(39,2)", []string{`14:28: a decimal has 1 to 38 digits, and no more decimals than digits`}},
 		{"after the type", "Boolean", "double precision", []string{`13:21: unexpected "precision" after the type: only "not null" may follow`}},
 		{"unit", "Boolean", "{type: bigint, unit: ms}", []string{`13:35: a unit goes with a timestamptz, not with a bigint`}},
 		{"unknown unit", "unit: ms", "unit: m", []string{`12:44: unknown unit "m": s, ms, us or ns since 1970; without a unit the time is ISO 8601 text`}},
+		{"round", "Boolean", "{type: varchar, round: true}", []string{`13:37: round goes with a decimal, not with a varchar`}},
+		{"round of no decimals", "Boolean", "{type: 'struct(a double[])', round: true}", []string{`13:50: round goes with a decimal, not with a struct("a" double[])`}},
+		{"round how", "round: true", "round: up", []string{`14:44: "up" is neither true nor false`}},
 		{"table", "public.Shops", "shops", []string{`18:18: "shops" is no table: write schema.table, in letters, digits and _`}},
 		{"on", "on: id", "on: shop", []string{`18:50: no column "shop" under events.columns: known are id, at, @kind, price, tags, place`}},
 		{"on a list", "on: id", "on: tags", []string{`18:50: "tags" is a varchar[], which can be no key`}},
@@ -373,12 +394,23 @@ func FuzzPipeline(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s: %v", c.Type, err)
 			}
-			c.Type.Unit = ""
+			unprinted(&c.Type)
 			if got := again.Events.Columns[1].Type; !reflect.DeepEqual(got, c.Type) {
 				t.Errorf("got %+v, want %+v", got, c.Type)
 			}
 		}
 	})
+}
+
+// unprinted takes away what a type does not print.
+func unprinted(t *smelt.Type) {
+	t.Unit, t.Round = "", false
+	if t.Elem != nil {
+		unprinted(t.Elem)
+	}
+	for i := range t.Fields {
+		unprinted(&t.Fields[i].Type)
+	}
 }
 
 func checkFaults(t *testing.T, err error, text string) {
