@@ -53,6 +53,10 @@ func (b *Batch) Add() int {
 // Keep copies bytes to where DuckDB may read them, until Reset or Free.
 func (b *Batch) Keep(text []byte) []byte { return b.texts.keep(text) }
 
+// Take gives n bytes, to be written at once, where DuckDB may read them, until
+// Reset or Free.
+func (b *Batch) Take(n int) []byte { return b.texts.take(n) }
+
 // Kept is how many bytes of text the batch holds.
 func (b *Batch) Kept() int { return b.texts.used }
 

@@ -11,8 +11,14 @@ func (c *Column) Valid(row int) bool { return c.valid[row>>6]&(1<<(row&63)) != 0
 
 func (c *Column) set(row int) { c.valid[row>>6] |= 1 << (row & 63) }
 
-// SetNull takes a row's value away.
-func (c *Column) SetNull(row int) { c.valid[row>>6] &^= 1 << (row & 63) }
+// SetNull takes a row's value away, of a struct with its fields: DuckDB reads
+// them without a look at the struct.
+func (c *Column) SetNull(row int) {
+	c.valid[row>>6] &^= 1 << (row & 63)
+	for _, f := range c.Fields {
+		f.SetNull(row)
+	}
+}
 
 // SetBool sets a boolean.
 func (c *Column) SetBool(row int, v bool) {
