@@ -75,7 +75,7 @@ func (w *world) open(name, dir string) (*process, error) {
 		Log:        discard(),
 		Flush:      simFlush,
 		RecordMax:  recordMax,
-		Carefully:  w.carefully,
+		BatchBytes: w.batchBytes,
 		Source: func(_ context.Context, _ *smelt.Pipeline, resume smelt.Resume) (smelt.Source, error) {
 			if err := p.call("open the topic", func() error { return nil }); err != nil {
 				return nil, err

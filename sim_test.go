@@ -87,7 +87,7 @@ func newWorld(load workload, hostile []made, seed uint64, dir string) (*world, e
 		places:     []map[string]string{{}}, // version 0 has no rows
 		locks:      pipetest.NewLocks(),
 		cacheBytes: []int64{1 << 10, 1 << 30}[rng.IntN(2)],
-		carefully:  rng.IntN(4) == 0,
+		batchBytes: []int{0, 0, 300, 2000}[rng.IntN(4)], // often in the middle of an object
 		faults:     []float64{0, 0.008, 0.016}[rng.IntN(3)],
 		rollbacks:  rng.IntN(2) == 0,
 	}

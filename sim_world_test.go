@@ -64,7 +64,7 @@ type world struct {
 	duck       *duck.DB
 
 	cacheBytes int64
-	carefully  bool
+	batchBytes int
 	faults     float64 // probability that a call meets one
 	rollbacks  bool    // silver is rolled back at times, so that not everything goes forward
 

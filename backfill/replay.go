@@ -11,6 +11,7 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/internal/duck"
+	"smelt/silver"
 )
 
 // relists is how often the objects of records are listed anew since one has gone:
@@ -23,7 +24,7 @@ func (j *Job) replay(ctx context.Context, p *piece, dir string) error {
 	err := j.session.Exec(ctx,
 		"CREATE OR REPLACE TABLE work.after ("+duck.Declarations(j.refiner.Columns())+")",
 		"CREATE OR REPLACE TABLE work.turned ("+duck.Declarations(rejectColumns)+")",
-		"CREATE OR REPLACE TABLE work.times (_partition_id INTEGER, _partition_offset BIGINT, _timestamp TIMESTAMPTZ, _key VARCHAR)",
+		"CREATE OR REPLACE TABLE work.times (_partition_id INTEGER, _partition_offset BIGINT, _timestamp TIMESTAMPTZ, _key VARCHAR, _value VARCHAR)",
 		"CREATE OR REPLACE TABLE work.missing AS FROM work.scope")
 	if err != nil {
 		return err
@@ -55,7 +56,13 @@ func (j *Job) replay(ctx context.Context, p *piece, dir string) error {
 // replayObjects replays the records of work.missing that are in some objects.
 func (j *Job) replayObjects(ctx context.Context, p *piece, refs []bronze.Ref, dir string) error {
 	for _, chunk := range chunks(refs) {
-		if err := j.replayChunk(ctx, p, chunk, filepath.Join(dir, "bronze")); err != nil {
+		err := j.replayChunk(ctx, p, chunk, filepath.Join(dir, "bronze"))
+		for duck.OutOfMemory(err) && j.refiner.Halve() {
+			if _, err = j.missing(ctx); err == nil { // some may have been replayed
+				err = j.replayChunk(ctx, p, chunk, filepath.Join(dir, "bronze"))
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -64,22 +71,11 @@ func (j *Job) replayObjects(ctx context.Context, p *piece, refs []bronze.Ref, di
 
 func (j *Job) replayChunk(ctx context.Context, p *piece, refs []bronze.Ref, dir string) error {
 	defer os.RemoveAll(dir)
-	defer j.refiner.Clear(ctx)
-	_, err := j.refiner.Refine(ctx, refs, dir, "work.missing", j.now)
-	if duck.OutOfMemory(err) && len(refs) > 1 {
-		half := len(refs) / 2
-		if err := j.replayChunk(ctx, p, refs[:half], dir); err != nil {
-			return err
-		}
-		return j.replayChunk(ctx, p, refs[half:], dir)
-	}
+	wanted, err := j.refiner.Wanted(ctx, "work.missing")
 	if err != nil {
 		return err
 	}
-	err = j.session.Exec(ctx,
-		"INSERT INTO work.after BY NAME SELECT * EXCLUDE (__failed) FROM work.silver",
-		"INSERT INTO work.turned BY NAME FROM work.rejects",
-		"INSERT INTO work.times SELECT _partition_id, _partition_offset, _timestamp, _key FROM work.records")
+	err = j.refiner.Refine(ctx, refs, dir, wanted, j.now, func(some silver.Refined) error { return j.keep(ctx, some) })
 	if err != nil {
 		return err
 	}
@@ -94,6 +90,24 @@ func (j *Job) replayChunk(ctx context.Context, p *piece, refs []bronze.Ref, dir 
 		p.Bytes += r.Size
 	}
 	return nil
+}
+
+// keep notes what became of some records: all of it or nothing.
+func (j *Job) keep(ctx context.Context, some silver.Refined) error {
+	value := "NULL"
+	if len(j.Pipeline.Silver.Unique) > 0 { // what turns out to be a duplicate goes to quarantine with its value
+		value = "_value"
+	}
+	err := j.session.Exec(ctx,
+		"BEGIN",
+		"INSERT INTO work.after BY NAME FROM "+some.Rows,
+		"INSERT INTO work.turned BY NAME FROM "+some.Rejects,
+		"INSERT INTO work.times SELECT _partition_id, _partition_offset, _timestamp, _key, "+value+" FROM "+some.Records,
+		"COMMIT")
+	if err != nil {
+		_ = j.session.Exec(context.WithoutCancel(ctx), "ROLLBACK") // or it never began
+	}
+	return err
 }
 
 // missing fills work.missing with the records in scope that bronze has not given

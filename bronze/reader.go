@@ -93,6 +93,18 @@ func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes 
 	return refs, nil
 }
 
+// Inside returns the object that covers a position which is not where an object
+// starts, and false when the chain ends there or before. After finds such an object
+// as well, unless it is the chain's last.
+func (r *Reader) Inside(ctx context.Context, partition int32, position int64) (Ref, bool, error) {
+	ref, _, err := r.covering(ctx, partition, position)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return Ref{}, false, nil
+	}
+	ref.more = false
+	return ref, err == nil, err
+}
+
 // Cover returns the objects to read of a whole chain, as a listing from its
 // beginning shows it. It does not check that the chain has no break: what is after
 // one is among them.

@@ -3,7 +3,6 @@ package silver_test
 import (
 	"bytes"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -53,10 +52,10 @@ func TestBigRecords(t *testing.T) {
 	for i, v := range values {
 		records[i] = smelt.Record{Timestamp: smelt.NoTimestamp, Value: v}
 	}
-	for _, carefully := range []bool{false, true} {
-		l := open(t, big(t), carefully, func(parts *line.Parts) { parts.Flush = fill })
+	for _, bytes := range []int{0, 10 << 20} {
+		l := open(t, big(t), batches(bytes), func(parts *line.Parts) { parts.Flush = fill })
 		l.drain(t, records...)
-		same(t, fmt.Sprint("silver, carefully: ", carefully), l.rows(t, "silver.big", "_partition_offset,text,numbers"), []string{
+		same(t, fmt.Sprintf("silver, batches of %d bytes", bytes), l.rows(t, "silver.big", "_partition_offset,text,numbers"), []string{
 			"0,4,", "1,8388508,", "3,4,", "4,,1000001", "6,4,", "7,,4000001", "8,8388508,", "9,4,",
 		})
 		var rejects []string
@@ -64,58 +63,43 @@ func TestBigRecords(t *testing.T) {
 			f := strings.SplitN(r, ",", 3)
 			rejects = append(rejects, fmt.Sprintf("%s %s %d", f[0], f[1], len(f[2])))
 		}
-		same(t, fmt.Sprint("quarantine, carefully: ", carefully), rejects, []string{"2 not json 8388508", "5 too large 0"})
+		same(t, fmt.Sprintf("quarantine, batches of %d bytes", bytes), rejects, []string{"2 not json 8388508", "5 too large 0"})
 	}
 }
 
-// TestPartsAgree takes events through an object that does not fit into memory,
-// and through one that does: what comes out is the same, duplicates too.
+// TestPartsAgree takes an object through in many small batches, and in one: what
+// comes out is the same, duplicates too.
 func TestPartsAgree(t *testing.T) {
 	t.Parallel()
-	fat := `"numbers":[1` + strings.Repeat(",1", 1_000_000) + `]`
-	thin := `"numbers":[1]`
-	event := func(i int, member string) smelt.Record {
-		r := smelt.Record{Timestamp: 1795953600000 + int64(100-i), Key: []byte("k")}
+	fat := `"numbers":[1` + strings.Repeat(",1", 500_000) + `]`
+	const records = 50 // fewer than an object takes
+	event := func(i int) smelt.Record {
+		r := smelt.Record{Timestamp: 1795953600000 + int64(i), Key: []byte("k")}
 		switch i % 8 {
 		case 5:
-			r.Value = []byte(`{"ts":5,` + member + `}`)
+			r.Value = []byte(`{"ts":5,` + fat + `}`)
 		case 6:
 			r.Value = []byte("no JSON")
 		case 7: // a tombstone
 		default:
-			r.Value = fmt.Appendf(nil, `{"ts":"2026-11-29T12:00:00Z","text":"%d",%s}`, i%20, member)
+			r.Value = fmt.Appendf(nil, `{"ts":"2026-11-29T12:00:00Z","text":"%d",%s}`, i%20, fat)
 		}
 		return r
 	}
 	p := big(t)
 	p.Silver.Unique = []string{"length"}
 	p.Silver.SQL = strings.Replace(p.Silver.SQL, "length(text) AS text", "text AS length", 1)
-	records := 50 // more than an object takes of fat ones
-	take := func(member string, flush time.Duration) (rows []string, parted bool) {
-		log := &strings.Builder{}
-		l := open(t, p, false, func(parts *line.Parts) {
-			parts.Flush, parts.Log = flush, slog.New(slog.NewTextHandler(log, nil))
-		})
+	take := func(bytes int) (rows []string) {
+		l := open(t, p, batches(bytes))
 		for i := range records {
-			l.Topic.Append(event(i, member))
+			l.Topic.Append(event(i))
 		}
-		written, err := l.Bronze.Step(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Silver.Step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		records = int(written.Records)
+		l.drain(t)
 		return append(l.rows(t, "silver.big", "_partition_offset,length,ts"),
-			l.rows(t, "quarantine.big", "_partition_offset,_timestamp,_key,stage,reason,field,detail")...), strings.Contains(log.String(), "taking it in parts")
+			l.rows(t, "quarantine.big", "_partition_offset,_timestamp,_key,stage,reason,field,detail")...)
 	}
-	inParts, parted := take(fat, time.Hour) // until it is full
-	if whole, never := take(thin, time.Millisecond); !parted || never {
-		t.Errorf("taken in parts: %v, want true; with small ones %v, want false", parted, never)
-	} else {
-		same(t, "in parts", inParts, whole)
-	}
+	inParts := take(4 << 20)
+	same(t, "in parts", inParts, take(0))
 	if len(inParts) < 30 {
 		t.Errorf("%d rows: the test has lost its point", len(inParts))
 	}

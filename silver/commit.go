@@ -3,33 +3,26 @@ package silver
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 
 	"smelt"
-	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/staging"
 	"smelt/internal/table"
 )
 
-// commit writes the step's files and makes them, with the ledger, the table's
+// commit uploads the step's files and makes them, with the ledger, the table's
 // newest snapshot.
-func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver, dir string) error {
-	future, err := staging.Future(t, s.transform.columns)
-	if err != nil {
-		return err
-	}
-	rows, err := s.write(ctx, future, filepath.Join(dir, "rows"))
-	if err != nil {
-		return err
-	}
+func (s *Stage) commit(ctx context.Context, t, future *table.Table, after ledger.Silver, found *sifted, rows []smelt.DataFile, dir string) error {
+	after.ReferenceVersion = s.refs.Version
 	staged, err := s.Area.Upload(ctx, future, rows)
 	if err != nil {
 		return err
 	}
 	var rejects []staging.Staged
-	after.Rejects, rejects, err = s.outbox.Upload(ctx, "work.rejects", rejectColumns, filepath.Join(dir, "rejects"))
+	if found.rejects.count() > 0 {
+		after.Rejects, rejects, err = s.outbox.Upload(ctx, "work.rejects", rejectColumns, filepath.Join(dir, "rejects"))
+	}
 	if err != nil {
 		return errors.Join(err, s.Area.Discard(ctx, staged)) // nothing was committed
 	}
@@ -48,17 +41,4 @@ func (s *Stage) commit(ctx context.Context, t *table.Table, after ledger.Silver,
 		s.Log.Warn("keep files in the cache", "pipeline", s.Pipeline.Name, "error", err)
 	}
 	return nil
-}
-
-// write writes work.silver as Parquet, a file a partition value, in the order
-// of the event time.
-func (s *Stage) write(ctx context.Context, t *table.Table, dir string) ([]smelt.DataFile, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	return s.session.WriteParquet(ctx, staging.Relation("work.silver", t, s.transform.columns), dir, duck.Layout{
-		FieldIDs:  t.FieldIDs(),
-		Partition: duck.PartitionValues(t.Partition()),
-		Sort:      duck.Quote(s.Pipeline.Events.Time),
-	})
 }

@@ -1,11 +1,9 @@
 package silver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,188 +12,170 @@ import (
 	"smelt/internal/table"
 )
 
-// deduplicator keeps, of rows that share the declared key, the first. Two rows
-// are the same event when their keys are equal and their event times are no
-// more than the watermark apart; a key with a NULL in it is like no other. So
-// only the silver files around the new rows' times are looked at, and what is a
-// duplicate does not depend on how rows are spread over files.
-type deduplicator struct {
-	session  *duck.Session
-	pipeline *smelt.Pipeline
-}
-
 // Fresh are rows that may repeat what silver has.
 type Fresh struct {
 	Rows    string // the relation that has them, with silver's columns
 	Records string // a relation with the lineage, _timestamp and _key of each
-	Beside  string // rows that are as good as in silver, though not in its files; "" for none
-	Left    string // a table of the lineages of rows in silver's files that are there no more; "" for none
+	Beside  string // rows that are as good as in silver, though not in its files
+	Left    string // a table of the lineages of rows in silver's files that are there no more
 }
 
 // Duplicates fills work.duplicates with the lineage of each fresh row that
 // repeats one of silver, or an earlier fresh one, and that of its twin.
 func (r *Refiner) Duplicates(ctx context.Context, t *table.Table, fresh Fresh) error {
-	lo, hi, ok, err := r.dedup.span(ctx, fresh)
+	found := newTwins(r.Pipeline.Events.Watermark.Microseconds())
+	k := r.keys()
+	var lo, hi int64
+	rows := fmt.Sprintf("SELECT %s, epoch_us(b._timestamp) FROM %s AS s JOIN %s AS b USING (%s, %s)", k.columns("s"), fresh.Rows, fresh.Records, colPartition, colOffset)
+	err := k.each(ctx, r.session, rows, func(key []byte, row seen) {
+		if len(found.rows) == 0 {
+			lo, hi = row.at, row.at
+		}
+		lo, hi = min(lo, row.at), max(hi, row.at)
+		found.add(key, row)
+	})
 	if err != nil {
 		return err
 	}
+	beside := fmt.Sprintf("SELECT %s, NULL::BIGINT FROM %s AS s", k.columns("s"), fresh.Beside)
+	if err := k.each(ctx, r.session, beside, found.meet); err != nil {
+		return err
+	}
+	if err := r.meetSilver(ctx, t, found, lo, hi, fresh.Left); err != nil {
+		return err
+	}
+	columns := []smelt.Column{rejectColumns[0], rejectColumns[1], {Name: "twin", Type: smelt.Type{Name: "varchar"}}}
+	return r.session.Load(ctx, "work", "duplicates", columns, rowsOf(found.found()))
+}
+
+// nearBytes of silver's files are looked at by one query, whose result is held in
+// memory.
+const nearBytes = 64 << 20
+
+// meetSilver shows the rows of silver that may be twins of rows with event times
+// between lo and hi: those of the files around, without those that have left.
+func (r *Refiner) meetSilver(ctx context.Context, t *table.Table, found *twins, lo, hi int64, left string) error {
+	current, committed := t.Current()
+	if len(found.rows) == 0 || !committed {
+		return nil
+	}
+	files, err := t.Files(ctx, current.ID)
+	if err != nil {
+		return err
+	}
+	lo, hi = lo-found.tolerance, hi+found.tolerance
 	var near []table.File
-	if current, committed := t.Current(); ok && committed {
-		files, err := t.Files(ctx, current.ID)
-		if err != nil {
-			return err
+	size := int64(0)
+	for _, f := range files {
+		first, last, known := f.Range(r.Pipeline.Events.Time)
+		if known && (last.UnixMicro() < lo || first.UnixMicro() > hi) {
+			continue
 		}
-		for _, f := range files {
-			first, last, known := f.Range(r.Pipeline.Events.Time)
-			if !known || !last.Before(lo) && !first.After(hi) {
-				near = append(near, f)
+		near, size = append(near, f), size+f.Bytes
+		if size >= nearBytes {
+			if err := r.meetFiles(ctx, near, found, lo, hi, left); err != nil {
+				return err
 			}
+			near, size = nil, 0
 		}
 	}
-	paths, release, err := r.Area.Fetch(ctx, near)
+	return r.meetFiles(ctx, near, found, lo, hi, left)
+}
+
+func (r *Refiner) meetFiles(ctx context.Context, files []table.File, found *twins, lo, hi int64, left string) error {
+	if len(files) == 0 {
+		return nil
+	}
+	paths, release, err := r.Area.Fetch(ctx, files)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return r.dedup.find(ctx, fresh, duck.ReadParquet(r.transform.columns, paths))
+	k := r.keys()
+	query := fmt.Sprintf("SELECT %s, NULL::BIGINT FROM %s AS s WHERE s.%s BETWEEN make_timestamptz(%d) AND make_timestamptz(%d)",
+		k.columns("s"), duck.ReadParquet(r.transform.columns, paths), duck.Quote(k.time), lo, hi)
+	if left != "" {
+		query += fmt.Sprintf(" AND (%s, %s) NOT IN (SELECT %[1]s, %[2]s FROM %[3]s)", colPartition, colOffset, left)
+	}
+	return k.each(ctx, r.session, query, found.meet)
+}
+
+// keys are the columns by which rows repeat each other.
+type keys struct {
+	exprs []string // with %s for the relation
+	time  string
+}
+
+func (r *Refiner) keys() keys {
+	k := keys{time: r.Pipeline.Events.Time}
+	for _, name := range r.Pipeline.Silver.Unique {
+		expr := "%[1]s." + strings.ReplaceAll(duck.Quote(name), "%", "%%")
+		for _, c := range r.transform.columns {
+			if c.Name == name && !c.Type.Scalar() {
+				expr = "to_json(" + expr + ")::VARCHAR"
+			}
+		}
+		k.exprs = append(k.exprs, expr)
+	}
+	return k
+}
+
+// columns selects the keys, the time and the lineage of a relation's rows.
+func (k keys) columns(relation string) string {
+	list := fmt.Sprintf(strings.Join(k.exprs, ", "), relation)
+	return fmt.Sprintf("%[1]s, epoch_us(%[2]s.%[3]s), %[2]s.%[4]s, %[2]s.%[5]s", list, relation, duck.Quote(k.time), colPartition, colOffset)
+}
+
+// each runs a query that selects columns, and when the broker had the record. It
+// leaves out keys with a NULL in them, which are like no other.
+func (k keys) each(ctx context.Context, session *duck.Session, query string, yield func(key []byte, row seen)) error {
+	n := len(k.exprs)
+	var key []byte
+	return session.Chunks(ctx, query, func(c duck.Chunk) error {
+		for i := range c.Len {
+			var whole bool
+			if key, whole = appendKey(key[:0], c.Columns[:n], i); !whole {
+				continue
+			}
+			row := seen{at: c.Columns[n].Int64(i), had: noTime, partition: c.Columns[n+1].Int32(i), offset: c.Columns[n+2].Int64(i)}
+			if had := c.Columns[n+3]; had.Valid(i) {
+				row.had = had.Int64(i)
+			}
+			yield(key, row)
+		}
+		return nil
+	})
+}
+
+// appendKey appends the key of a row. whole is false when there is a NULL in it.
+func appendKey(dst []byte, columns []duck.Vector, row int) (key []byte, whole bool) {
+	for _, v := range columns {
+		if !v.Valid(row) {
+			return dst, false
+		}
+		dst = v.AppendKey(dst, row)
+	}
+	return dst, true
 }
 
 // DuplicateRejects is the query that gives the rejects for duplicates: a
 // relation like work.duplicates, with the relation of their records.
 func DuplicateRejects(duplicates, records string, now time.Time) string {
-	return fmt.Sprintf(`SELECT _partition_id, _partition_offset, b._timestamp, b._key, NULL AS raw, 'silver' AS stage, '%s' AS reason,
+	return fmt.Sprintf(`SELECT _partition_id, _partition_offset, b._timestamp, b._key, b._value AS raw, 'silver' AS stage, '%s' AS reason,
 			NULL AS field, d.twin AS detail, %s AS quarantined_at
 		FROM %s AS d JOIN %s AS b USING (_partition_id, _partition_offset)`, ReasonDuplicate, duck.Timestamp(now), duplicates, records)
-}
-
-// span gives the event times between which silver rows may be twins of fresh
-// ones. ok is false when there are none.
-func (d *deduplicator) span(ctx context.Context, fresh Fresh) (lo, hi time.Time, ok bool, err error) {
-	column := duck.Quote(d.pipeline.Events.Time)
-	var first, last duck.NullTime
-	err = d.session.Row(ctx, fmt.Sprintf("SELECT min(%s), max(%s) FROM %s", column, column, fresh.Rows), &first, &last)
-	tolerance := d.pipeline.Events.Watermark
-	return first.Time.Add(-tolerance), last.Time.Add(tolerance), first.Valid, err
-}
-
-// find fills work.duplicates. silver is the relation of the rows of silver that lie
-// within the span.
-func (d *deduplicator) find(ctx context.Context, fresh Fresh, silver string) error {
-	if err := d.gather(ctx, fresh, silver); err != nil {
-		return err
-	}
-	twins, err := d.twins(ctx)
-	if err != nil {
-		return err
-	}
-	found := []smelt.Column{rejectColumns[0], rejectColumns[1], {Name: "twin", Type: smelt.Type{Name: "varchar"}}}
-	return d.session.Load(ctx, "work", "duplicates", found, rowsOf(twins))
-}
-
-// gather fills work.seen with the rows, new and known, of every key that
-// several rows share, a new one among them. Most keys are not shared.
-func (d *deduplicator) gather(ctx context.Context, fresh Fresh, silver string) error {
-	keys := make([]string, len(d.pipeline.Silver.Unique))
-	given := make([]string, len(keys))
-	for i, k := range d.pipeline.Silver.Unique {
-		keys[i] = duck.Quote(k)
-		given[i] = keys[i] + " IS NOT NULL"
-	}
-	list, at := strings.Join(keys, ", "), duck.Quote(d.pipeline.Events.Time)
-	whole := " WHERE " + strings.Join(given, " AND ")
-	columns := "SELECT " + list + ", " + at + ", _partition_id, _partition_offset FROM "
-	known := columns + silver + whole
-	if fresh.Left != "" {
-		known += " AND (_partition_id, _partition_offset) NOT IN (SELECT _partition_id, _partition_offset FROM " + fresh.Left + ")"
-	}
-	if fresh.Beside != "" {
-		known += " UNION ALL " + columns + fresh.Beside + whole
-	}
-	return d.session.Exec(ctx,
-		"CREATE OR REPLACE VIEW work.known AS "+known,
-		"CREATE OR REPLACE VIEW work.new AS "+columns+fresh.Rows+whole,
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.shared AS
-			SELECT *, row_number() OVER () AS __id FROM (
-				SELECT %[1]s FROM (SELECT %[1]s, 1 AS __new FROM work.new UNION ALL SELECT %[1]s, 0 FROM work.known)
-				GROUP BY ALL HAVING count(*) > 1 AND max(__new) = 1)`, list),
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.seen AS
-			SELECT __id, true AS known, NULL::TIMESTAMPTZ AS had, epoch_us(k.%[2]s) AS micros, _partition_id, _partition_offset
-			FROM work.known AS k JOIN work.shared USING (%[1]s)
-			UNION ALL
-			SELECT __id, false, b._timestamp, epoch_us(n.%[2]s), n._partition_id, n._partition_offset
-			FROM work.new AS n JOIN work.shared USING (%[1]s)
-			JOIN %[3]s AS b ON b._partition_id = n._partition_id AND b._partition_offset = n._partition_offset`,
-			list, at, fresh.Records))
-}
-
-// seen is a row by its event time and lineage.
-type seen struct {
-	at        int64 // microseconds since 1970
-	partition int32
-	offset    int64
-}
-
-// twin is a duplicate and the row that it is one of.
-type twin struct{ row, of seen }
-
-// twins goes through work.seen key by key, in the order in which the broker had
-// the rows: one that is near to a row that stays is a duplicate of it, any other
-// one stays.
-func (d *deduplicator) twins(ctx context.Context) ([]twin, error) {
-	rows, err := d.session.Query(ctx, `SELECT __id, known, micros, _partition_id, _partition_offset FROM work.seen
-		ORDER BY __id, known DESC, had NULLS FIRST, _partition_id, _partition_offset`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var found []twin
-	var kept []seen // of the key, in the order of their times
-	last := int64(0)
-	for rows.Next() {
-		var id int64
-		var known bool
-		var row seen
-		if err := rows.Scan(&id, &known, &row.at, &row.partition, &row.offset); err != nil {
-			return nil, fmt.Errorf("rows of the same key: %w", err)
-		}
-		if id != last {
-			kept, last = kept[:0], id
-		}
-		i, _ := slices.BinarySearchFunc(kept, row.at, func(k seen, at int64) int { return cmp.Compare(k.at, at) })
-		if of, ok := d.near(kept, i, row); ok && !known {
-			found = append(found, twin{row, of})
-			continue
-		}
-		kept = slices.Insert(kept, i, row)
-	}
-	return found, rows.Err()
-}
-
-// near looks around place i of kept for rows within the tolerance, and gives
-// the one with the lowest lineage.
-func (d *deduplicator) near(kept []seen, i int, row seen) (of seen, ok bool) {
-	tolerance := d.pipeline.Events.Watermark.Microseconds()
-	take := func(k seen) {
-		if !ok || cmp.Or(cmp.Compare(k.partition, of.partition), cmp.Compare(k.offset, of.offset)) < 0 {
-			of, ok = k, true
-		}
-	}
-	for j := i; j < len(kept) && kept[j].at-row.at <= tolerance; j++ {
-		take(kept[j])
-	}
-	for j := i - 1; j >= 0 && row.at-kept[j].at <= tolerance; j-- {
-		take(kept[j])
-	}
-	return of, ok
 }
 
 // rowsOf gives twins as rows: the duplicate's lineage, and that of its twin.
 func rowsOf(twins []twin) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
 		for _, t := range twins {
-			if !yield([]any{t.row.partition, t.row.offset, fmt.Sprintf("%d:%d", t.of.partition, t.of.offset)}, nil) {
+			if !yield([]any{t.row.partition, t.row.offset, t.detail()}, nil) {
 				return
 			}
 		}
 	}
 }
+
+// detail is how quarantine names the row that a duplicate repeats.
+func (t twin) detail() string { return fmt.Sprintf("%d:%d", t.of.partition, t.of.offset) }

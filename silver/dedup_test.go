@@ -1,6 +1,7 @@
 package silver_test
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -43,7 +44,7 @@ func keyed(key string, after, had int) smelt.Record {
 
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
-	l := open(t, once(t), false)
+	l := open(t, once(t))
 	l.drain(t,
 		keyed(`"a"`, 0, 10),   // not the first that the broker had
 		keyed(`"a"`, 1, 9),    // 0: this one is
@@ -71,11 +72,11 @@ func TestDuplicates(t *testing.T) {
 		"13,,2026-11-29 12:00:00+00",
 	})
 	same(t, "quarantine", l.rows(t, "quarantine.once", "_partition_offset,reason,detail,raw"), []string{
-		"0,duplicate,0:1,",
-		"2,duplicate,0:1,",
-		"7,duplicate,0:1,",
-		"10,duplicate,0:3,",
-		"12,duplicate,0:9,",
+		`0,duplicate,0:1,{"k":"a","n":1,"ts":"2026-11-29T12:00:00Z"}`,
+		`2,duplicate,0:1,{"k":"a","n":1,"ts":"2026-11-29T12:05:01Z"}`,
+		`7,duplicate,0:1,{"k":"a","n":1,"ts":"2026-11-29T11:55:01Z"}`,
+		`10,duplicate,0:3,{"k":"a","n":1,"ts":"2026-11-29T12:10:02Z"}`,
+		`12,duplicate,0:9,{"k":"b","n":1,"ts":"2026-11-30T11:55:00Z"}`,
 	})
 }
 
@@ -83,7 +84,7 @@ func TestDuplicates(t *testing.T) {
 // silver has, where the broker says of neither when it had it.
 func TestDuplicateWithoutTimestamp(t *testing.T) {
 	t.Parallel()
-	l := open(t, once(t), false)
+	l := open(t, once(t))
 	for _, partition := range []int32{1, 0} {
 		r := keyed(`"a"`, 0, 0)
 		r.Partition, r.Timestamp = partition, smelt.NoTimestamp
@@ -97,7 +98,7 @@ func TestDuplicateWithoutTimestamp(t *testing.T) {
 // bounds, so that nobody knows which times it has.
 func TestDuplicateInForeignFile(t *testing.T) {
 	t.Parallel()
-	l := open(t, once(t), false)
+	l := open(t, once(t))
 	l.drain(t, keyed(`"a"`, 0, 0))
 	tbl, err := l.Parts.Area.Lake.Load(t.Context(), "silver.once")
 	if err != nil {
@@ -134,6 +135,8 @@ func TestDuplicateInForeignFile(t *testing.T) {
 	same(t, "quarantine", l.rows(t, "quarantine.once", "_partition_offset,reason,detail"), []string{"1,duplicate,0:0"})
 }
 
+var seedFlag = flag.Uint64("seed", 0, "seed of the random events; 0: by the clock")
+
 // TestDuplicatesDoNotDependOnSteps takes the same records through in one step
 // and in many.
 func TestDuplicatesDoNotDependOnSteps(t *testing.T) {
@@ -147,8 +150,10 @@ func TestDuplicatesDoNotDependOnSteps(t *testing.T) {
 	for i := range records {
 		records[i] = keyed([]string{`"a"`, `"b"`, `null`}[r.IntN(3)], r.IntN(4000), i)
 	}
-	whole, parts := open(t, once(t), false), open(t, once(t), true)
+	whole, parts := open(t, once(t)), open(t, once(t))
+	small := open(t, once(t), batches(300))
 	whole.drain(t, records...)
+	small.drain(t, records...)
 	for rest := records; len(rest) > 0; {
 		n := min(5+r.IntN(25), len(rest))
 		parts.drain(t, rest[:n]...)
@@ -162,6 +167,7 @@ func TestDuplicatesDoNotDependOnSteps(t *testing.T) {
 			t.Errorf("seed %d: %d rows of %s: the test has lost its point", seed, len(want), table)
 		}
 		same(t, fmt.Sprintf("seed %d: %s in one step", seed, table), whole.rows(t, table, columns), want)
+		same(t, fmt.Sprintf("seed %d: %s in small batches", seed, table), small.rows(t, table, columns), want)
 	}
 }
 
@@ -174,7 +180,7 @@ func TestManyEventsOfAKey(t *testing.T) {
 	for i := range events {
 		records = append(records, keyed(`"a"`, i*301, i*301), keyed(`"a"`, i*301+150, i*301+1))
 	}
-	l := open(t, once(t), false)
+	l := open(t, once(t))
 	l.drain(t, records...)
 	if rows, duplicates := len(l.rows(t, "silver.once", "ts")), len(l.rows(t, "quarantine.once", "reason")); rows != events || duplicates != events {
 		t.Errorf("%d rows and %d duplicates, want %d of each", rows, duplicates, events)
@@ -212,7 +218,7 @@ events:
 		{`"us":"1"`, "wrong type"},
 		{`"us":true`, "wrong type"},
 	}
-	l := open(t, p, false)
+	l := open(t, p)
 	var records []smelt.Record
 	for _, tt := range tests {
 		records = append(records, value(`{"ts":"2026-01-01T00:00:00Z",`+tt.values+`}`, smelt.NoTimestamp))

@@ -72,14 +72,14 @@ func (c hostileCase) record(t *testing.T) smelt.Record {
 
 const good = `{"sensor_id":"nyc-001","temperature":50,"unit":"F","event_time":"2026-11-29T12:00:00Z"}`
 
-// TestHostile sends every hostile case among good records through the line, by
-// both paths.
+// TestHostile sends every hostile case among good records through the line, all in
+// one batch and a record at a time.
 func TestHostile(t *testing.T) {
 	t.Parallel()
-	for _, carefully := range []bool{false, true} {
-		t.Run(fmt.Sprintf("carefully=%v", carefully), func(t *testing.T) {
+	for _, bytes := range []int{0, 1} {
+		t.Run(fmt.Sprintf("batches of %d bytes", bytes), func(t *testing.T) {
 			t.Parallel()
-			l := open(t, sensors(t), carefully)
+			l := open(t, sensors(t), batches(bytes))
 			cases := hostileCases(t)
 			for _, c := range cases {
 				l.drain(t, value(good, 1795953601000), c.record(t), value(good, 1795953601000))

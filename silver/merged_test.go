@@ -85,7 +85,7 @@ func rollBack(t *testing.T, l *lake, snapshot int64) {
 // grow is a lake of an object, and a snapshot, for each of some records.
 func grow(t *testing.T, options ...func(*line.Parts)) *lake {
 	t.Helper()
-	l := open(t, sensors(t), false, options...)
+	l := open(t, sensors(t), options...)
 	for _, text := range []string{good, good, `{"sensor_id":"hel-001"}`, "", good, "not JSON", good, good} {
 		record := value(text, 1795953601000)
 		if text == "" {

@@ -32,6 +32,17 @@ func (s *Stage) next(ctx context.Context, position map[int32]int64) (refs []bron
 		if err != nil {
 			return nil, false, err
 		}
+		if at := position[p]; len(found) == 0 && at > 0 && s.ends[p] != at {
+			ref, inside, err := s.Bronze.Inside(ctx, p, at)
+			if err != nil {
+				return nil, false, err
+			}
+			if inside {
+				found = append(found, ref)
+			} else {
+				s.ends[p] = at
+			}
+		}
 		if len(found) > 0 {
 			more = more || found[len(found)-1].Followed()
 		}

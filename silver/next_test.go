@@ -11,7 +11,7 @@ import (
 // TestWalk follows the chains by name once they have been listed.
 func TestWalk(t *testing.T) {
 	t.Parallel()
-	l := open(t, sensors(t), false, func(p *line.Parts) { p.ListEvery = time.Hour })
+	l := open(t, sensors(t), func(p *line.Parts) { p.ListEvery = time.Hour })
 	l.drain(t, value(good, 1795953601000)) // lists: there was no partition before
 	for i := range 12 {
 		l.drain(t, value(good, 1795953601000))

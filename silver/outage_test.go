@@ -18,7 +18,7 @@ func TestWorksOnceInAnOutage(t *testing.T) {
 	t.Parallel()
 	var puts []string // by suffix; a step has one file here
 	down := true
-	l := open(t, sensors(t), false, func(p *line.Parts) {
+	l := open(t, sensors(t), func(p *line.Parts) {
 		p.Area.Store = store.NewFaulty(p.Area.Store, func(op store.Op) store.Fault {
 			if op.Name == "put" && strings.HasPrefix(op.Key, "silver/") && strings.Contains(op.Key, "/data/") {
 				puts = append(puts, path.Ext(op.Key))

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"smelt"
@@ -14,18 +16,29 @@ import (
 	"smelt/internal/ledger"
 )
 
-// Refiner turns bronze objects into silver rows and rejects, which it leaves in
-// the tables work.silver and work.rejects of a DuckDB session of its own. A stage
-// has one, and a backfill has one: so both judge records alike.
+// Refiner turns bronze records into silver rows and rejects, in a DuckDB session of
+// its own. A stage has one, and a backfill has one: so both judge records alike.
 type Refiner struct {
 	Config
 	session   *duck.Session
-	extract   *extractor
 	transform *transformer
-	dedup     *deduplicator
 	refs      smelt.ReferenceSet
 	bound     bool // the references are loaded and silver.sql is bound
+
+	records *Records        // that are being worked on
+	all     *duck.BatchRows // all of them, which work.records shows
+	shown   *duck.BatchRows // those of them that bronze.<pipeline> shows
+	lacking *duck.BatchRows // those of them that lack a reference row, which work.unmatched shows
+	rejects *rejects
+	most    int // bytes of text that are worked on at once
 }
+
+// batchBytes of events are worked on at once: all of a writer's object fits, and
+// with its columns and what DuckDB needs for them it is a few hundred MiB.
+const batchBytes = 80 << 20
+
+// leastBytes are worked on at once where memory is short. Less would not help.
+const leastBytes = 64 << 10
 
 // OpenRefiner makes a refiner. Nothing is read before it is bound.
 func OpenRefiner(ctx context.Context, cfg Config) (*Refiner, error) {
@@ -34,23 +47,38 @@ func OpenRefiner(ctx context.Context, cfg Config) (*Refiner, error) {
 		return nil, err
 	}
 	r := &Refiner{
-		Config:  cfg,
-		session: session,
-		extract: &extractor{
-			session: session, name: cfg.Pipeline.Name, events: cfg.Pipeline.Events,
-			carefully: cfg.Carefully,
-		},
-		transform: &transformer{session: session, pipeline: cfg.Pipeline},
-		dedup:     &deduplicator{session: session, pipeline: cfg.Pipeline},
+		Config: cfg, session: session, transform: &transformer{session: session, pipeline: cfg.Pipeline},
+		records: NewRecords(cfg.Pipeline.Events), lacking: newLacking(), rejects: newRejects(), most: batchBytes,
 	}
-	if err := r.extract.prepare(ctx); err != nil {
-		return nil, errors.Join(err, session.Close())
+	if cfg.BatchBytes > 0 {
+		r.most = cfg.BatchBytes
+	}
+	r.all, r.shown = duck.NewBatchRows(r.records.Batch), duck.NewBatchRows(r.records.Batch)
+	if err := r.show(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-// Close releases the session.
-func (r *Refiner) Close() error { return r.session.Close() }
+// show makes the views that silver.sql, and what is done with its rows, read.
+func (r *Refiner) show(ctx context.Context) error {
+	declared := r.Pipeline.Events.Columns
+	return r.session.Exec(ctx,
+		"CREATE VIEW work.records AS FROM "+r.session.Provide(r.all),
+		fmt.Sprintf("CREATE VIEW bronze.%s AS SELECT %s FROM %s", duck.Quote(r.Pipeline.Name),
+			duck.Names(RecordColumns(declared)[:len(declared)+atValue]), r.session.Provide(r.shown)),
+		"CREATE VIEW work.unmatched AS FROM "+r.session.Provide(r.lacking),
+		"CREATE VIEW work.rejects AS FROM "+r.session.Provide(r.rejects.rows))
+}
+
+// Close releases the session, and the memory of the records.
+func (r *Refiner) Close() error {
+	err := r.session.Close()
+	r.records.Free()
+	r.lacking.Batch.Free()
+	r.rejects.batch.Free()
+	return err
+}
 
 // Session is where the tables are.
 func (r *Refiner) Session() *duck.Session { return r.session }
@@ -102,35 +130,89 @@ func (r *Refiner) BindSince(ctx context.Context, before ledger.Silver) error {
 	return nil
 }
 
-// Refine downloads bronze objects into a folder, and fills work.silver and
-// work.rejects with what becomes of their records, which are in work.records. With the name
-// of a table of lineages it takes only those records. Without one it takes the objects for
-// stretches of their chains, of which those count that [bronze.Reader.Fetch] has: it returns
-// their metadata. An object that has gone since it was listed is a smelt.ErrNotFound.
-// Duplicates are not looked for.
-func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir, wanted string, now time.Time) ([]bronze.Meta, error) {
-	metas, err := r.download(ctx, objects, dir, wanted == "")
-	if err != nil {
-		return nil, err
-	}
-	objects = objects[:len(metas)]
-	files, longest := make([]localFile, len(objects)), int64(0)
-	for i, m := range metas {
-		files[i] = newLocalFile(dir, objects[i])
-		longest = max(longest, m.Longest)
-	}
-	err = r.sift(ctx, paths(files), longest, wanted, now)
-	if duck.OutOfMemory(err) && len(files) == 1 {
-		r.Log.Warn("an object did not fit into DuckDB's memory; taking it in parts", "pipeline", r.Pipeline.Name, "object", filepath.Base(files[0].path))
-		err = r.siftParts(ctx, files[0].path, wanted, now)
-	}
-	if err != nil {
-		return nil, r.blame(ctx, objects, err)
-	}
-	return metas, addRaws(ctx, r.session, files)
+// Refined are relations with what became of some records.
+type Refined struct {
+	Rows    string // silver's rows, with its columns
+	Rejects string // with the columns of quarantine
+	Records string // all that were read, with the columns of [RecordColumns]
 }
 
-// blame says which object is to blame for an error of DuckDB's reader, when one is.
+// Refine reads the wanted records out of bronze objects, and gives what becomes of
+// them to yield, as many at a time as fit. Duplicates are not looked for. An object
+// that has gone since it was listed is a smelt.ErrNotFound.
+func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, wanted Wanted, now time.Time, yield func(Refined) error) error {
+	path := func(ref bronze.Ref) string { return localPath(dir, ref) }
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if _, err := r.Bronze.FetchAll(ctx, objects, path); err != nil {
+		return err
+	}
+	defer r.Clear()
+	part := func() error {
+		if r.records.Batch.Len() == 0 {
+			return nil
+		}
+		s, err := r.sift(ctx, now, nil)
+		if err != nil {
+			return err
+		}
+		return r.yield(s, now, yield)
+	}
+	for _, ref := range objects {
+		err := bronze.EachLine(path(ref), func(line []byte) error {
+			m, err := bronze.Cut(line)
+			if err != nil || !wanted.has(m.Partition, m.Offset) {
+				return err
+			}
+			if r.records.Batch.Kept() >= r.most {
+				if err := part(); err != nil {
+					return err
+				}
+				r.records.Reset()
+			}
+			return r.records.add(m)
+		})
+		if err != nil {
+			return r.blame(ctx, objects, err)
+		}
+	}
+	return part()
+}
+
+// yield shows what became of the records that are being worked on.
+func (r *Refiner) yield(s *sifted, now time.Time, yield func(Refined) error) error {
+	r.all.Only = r.all.Only[:0]
+	for row := range r.records.Batch.Len() {
+		r.all.Only = append(r.all.Only, int32(row))
+	}
+	r.shown.Only = s.stay()
+	return yield(Refined{Rows: r.silverRows(now), Rejects: "work.rejects", Records: "work.records"})
+}
+
+// Wanted are the records that a replay wants: offsets in rising order, by partition.
+type Wanted map[int32][]int64
+
+func (w Wanted) has(partition int32, offset int64) bool {
+	_, ok := slices.BinarySearch(w[partition], offset)
+	return ok
+}
+
+// Wanted reads a table of lineages.
+func (r *Refiner) Wanted(ctx context.Context, lineages string) (Wanted, error) {
+	w := Wanted{}
+	query := fmt.Sprintf("SELECT DISTINCT %s, %s FROM %s ORDER BY ALL", colPartition, colOffset, lineages)
+	err := r.session.Chunks(ctx, query, func(c duck.Chunk) error {
+		for i := range c.Len {
+			p := c.Columns[0].Int32(i)
+			w[p] = append(w[p], c.Columns[1].Int64(i))
+		}
+		return nil
+	})
+	return w, err
+}
+
+// blame says which object is damaged when the reading of some has failed.
 func (r *Refiner) blame(ctx context.Context, objects []bronze.Ref, err error) error {
 	if ctx.Err() != nil || errors.Is(err, smelt.ErrPipeline) || duck.OutOfMemory(err) {
 		return err
@@ -139,6 +221,11 @@ func (r *Refiner) blame(ctx context.Context, objects []bronze.Ref, err error) er
 		return fmt.Errorf("%w (%w)", damage, err)
 	}
 	return err
+}
+
+// localPath is where the local copy of an object lies. Its ending is the object's.
+func localPath(dir string, ref bronze.Ref) string {
+	return filepath.Join(dir, fmt.Sprintf("%d-%s", ref.Partition, path.Base(ref.Key)))
 }
 
 // Damage reads bronze objects once more and names the first that is not as it was
@@ -152,27 +239,16 @@ func (r *Refiner) Damage(ctx context.Context, objects []bronze.Ref) error {
 	return nil
 }
 
-// download fetches bronze objects into a folder: a stretch of their chains, or
-// each of them.
-func (r *Refiner) download(ctx context.Context, objects []bronze.Ref, dir string, stretch bool) ([]bronze.Meta, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	path := func(ref bronze.Ref) string { return newLocalFile(dir, ref).path }
-	if stretch {
-		return r.Bronze.Fetch(ctx, objects, path)
-	}
-	return r.Bronze.FetchAll(ctx, objects, path)
+// Clear forgets the records that were worked on.
+func (r *Refiner) Clear() {
+	r.records.Reset()
+	r.rejects.reset()
+	r.all.Only, r.shown.Only = r.all.Only[:0], nil
 }
 
-// Clear drops what was worked with: all sessions share one limit of memory. What
-// cannot be dropped now is replaced by the next step.
-func (r *Refiner) Clear(ctx context.Context) {
-	statements := []string{"TRUNCATE work.records"}
-	for _, name := range []string{"silver", "rejects", "unmatched", "filtered", "raws", "seen", "shared", "duplicates"} {
-		statements = append(statements, "DROP TABLE IF EXISTS work."+name)
-	}
-	if err := r.session.Exec(context.WithoutCancel(ctx), statements...); err != nil {
-		r.Log.Warn("clear a step's tables", "pipeline", r.Pipeline.Name, "error", err)
-	}
+// Halve has half as much worked on at once, since DuckDB's memory was too small. ok
+// is false when that is too little to be of use.
+func (r *Refiner) Halve() (ok bool) {
+	r.most /= 2
+	return r.most >= leastBytes
 }

@@ -21,7 +21,7 @@ type lake struct {
 }
 
 // open makes a line over a pipeline in memory.
-func open(t *testing.T, p *smelt.Pipeline, carefully bool, options ...func(*line.Parts)) *lake {
+func open(t *testing.T, p *smelt.Pipeline, options ...func(*line.Parts)) *lake {
 	t.Helper()
 	db, err := duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: t.TempDir()})
 	if err != nil {
@@ -31,7 +31,6 @@ func open(t *testing.T, p *smelt.Pipeline, carefully bool, options ...func(*line
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem.Parts.Carefully = carefully
 	for _, o := range options {
 		o(&mem.Parts)
 	}
@@ -52,6 +51,11 @@ func open(t *testing.T, p *smelt.Pipeline, carefully bool, options ...func(*line
 		}
 	})
 	return &lake{mem, l, session}
+}
+
+// batches has silver work on so many bytes of events at once, or a little more.
+func batches(bytes int) func(*line.Parts) {
+	return func(parts *line.Parts) { parts.BatchBytes = bytes }
 }
 
 func text(names ...string) []smelt.Column {

@@ -3,66 +3,270 @@ package silver
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
-	"smelt/bronze"
+	"smelt"
+	"smelt/internal/columns"
+	"smelt/internal/duck"
+	"smelt/internal/events"
 )
 
-// sift puts what is in bronze files, or of that the records whose lineage is
-// wanted, into work.silver and work.rejects, with what it read in work.records.
-func (r *Refiner) sift(ctx context.Context, paths []string, longest int64, wanted string, now time.Time) error {
-	if err := r.extract.extract(ctx, paths, longest); err != nil {
-		return err
-	}
-	if wanted != "" {
-		err := r.session.Exec(ctx, "DELETE FROM work.records WHERE (_partition_id, _partition_offset) NOT IN (SELECT _partition_id, _partition_offset FROM "+wanted+")")
-		if err != nil {
-			return err
-		}
-	}
-	if err := r.transform.transform(ctx, r.refs, now); err != nil {
-		return err
-	}
-	return r.transform.reject(ctx, now)
+// sifted is what became of some records: rows for silver, and rejects.
+type sifted struct {
+	rows    []siftedRow
+	groups  []group
+	rejects *rejects
+	twins   *twins // of the rows, when the pipeline says what is unique
+
+	unmatched int64 // rows that lack a reference row
 }
 
-// partBytes is how much of an object that does not fit into memory as a whole
-// is taken at a time. DuckDB's JSON functions hold what they parse of up to 2,048
-// records at once, and short numbers take eight times their length there.
-const partBytes = 2 << 20
+// siftedRow is a row of silver by its record. Its other columns are computed when
+// it is written.
+type siftedRow struct {
+	record int32 // row of the records
+	group  int32
+	at     int64 // event time, in microseconds since 1970
+	gone   bool  // it repeats another row
+}
 
-// siftParts does the same with a few lines of one object at a time. Of what it
-// read it keeps in work.records what deduplication needs.
-func (r *Refiner) siftParts(ctx context.Context, path, wanted string, now time.Time) error {
-	gathered := []struct{ name, columns string }{
-		{"silver", "*"},
-		{"rejects", "*"},
-		{"records", "_partition_id, _partition_offset, _timestamp, _key, __tombstone, __reason"},
+// group is the rows of one partition value.
+type group struct {
+	values []any
+	rows   int
+}
+
+// sift runs silver.sql over the records that fit the declaration, for no more
+// columns than it takes to judge and to place each row. partition are the
+// expressions of silver's partitioning.
+func (r *Refiner) sift(ctx context.Context, now time.Time, partition []duck.PartitionValue) (*sifted, error) {
+	r.shown.Only = r.records.good
+	r.rejects.reset()
+	for _, f := range r.records.faults {
+		r.rejects.add(r.records, f.row, f.Fault, now)
 	}
-	gather := "CREATE OR REPLACE TABLE work.all_%s AS SELECT %s FROM work.%s"
-	err := bronze.Split(path, partBytes, func(part string, longest int64) error {
-		if err := r.sift(ctx, []string{part}, longest, wanted, now); err != nil {
-			return err
+	s := &sifted{rejects: r.rejects}
+	if len(r.records.good) == 0 {
+		return s, nil
+	}
+	if err := r.unmatched(ctx); err != nil {
+		return nil, err
+	}
+	if len(r.Pipeline.Silver.Unique) > 0 {
+		s.twins = newTwins(r.Pipeline.Events.Watermark.Microseconds())
+	}
+	n := narrow{sifted: s, refiner: r, partition: len(partition), now: now, groups: map[string]int32{},
+		places: newPlaces(r.records), given: make([]bool, r.records.Batch.Len())}
+	k := r.keys()
+	query := fmt.Sprintf("SELECT %s, %s, epoch_us(%s), %s, %s", colPartition, colOffset, duck.Quote(k.time), r.transform.failed(), colUnmatched)
+	for _, p := range partition {
+		query += ", " + p.Expr
+	}
+	for _, expr := range k.exprs {
+		query += ", " + fmt.Sprintf(expr, "s")
+	}
+	if err := r.session.Chunks(ctx, query+" FROM "+r.silverRows(now)+" AS s", n.take); err != nil {
+		if n.broken != nil {
+			return nil, n.broken
 		}
-		for _, g := range gathered {
-			if err := r.session.Exec(ctx, fmt.Sprintf(gather, g.name, g.columns, g.name)); err != nil {
-				return err
+		return nil, r.transform.blame(err)
+	}
+	for _, row := range r.records.good {
+		if !n.given[row] {
+			s.rejects.add(r.records, row, events.Fault{Reason: ReasonFiltered}, now)
+		}
+	}
+	return s, nil
+}
+
+// narrow takes the rows of the narrow query.
+type narrow struct {
+	*sifted
+	refiner   *Refiner
+	partition int // how many columns of it there are
+	now       time.Time
+	groups    map[string]int32
+	places    *places
+	given     []bool // records that have a row
+	key       []byte
+	broken    error
+}
+
+// The columns of the narrow query; those of the partitioning and the keys follow.
+const (
+	narrowPartition = iota
+	narrowOffset
+	narrowTime
+	narrowFailed
+	narrowUnmatched
+	narrowOthers
+)
+
+func (n *narrow) take(c duck.Chunk) error {
+	records := n.refiner.records
+	parts, keys := c.Columns[narrowOthers:narrowOthers+n.partition], c.Columns[narrowOthers+n.partition:]
+	for i := range c.Len {
+		partition, offset := c.Columns[narrowPartition].Int32(i), c.Columns[narrowOffset].Int64(i)
+		record, ok := n.places.find(partition, offset)
+		if !ok || n.given[record] {
+			n.broken = n.refiner.transform.twice(partition, offset, ok)
+			return n.broken
+		}
+		n.given[record] = true
+		if failed := c.Columns[narrowFailed]; failed.Valid(i) {
+			x := n.refiner.transform.expect[failed.Int32(i)]
+			n.rejects.add(records, record, events.Fault{Reason: x.Name, Field: x.field}, n.now)
+			continue
+		}
+		row := siftedRow{record: record, at: c.Columns[narrowTime].Int64(i), group: n.group(parts, i)}
+		if c.Columns[narrowUnmatched].Valid(i) {
+			n.unmatched++
+		}
+		if n.twins != nil {
+			var whole bool
+			if n.key, whole = appendKey(n.key[:0], keys, i); whole {
+				had := int64(noTime)
+				if at := records.column(atTimestamp); at.Valid(int(record)) {
+					had = at.Int(int(record))
+				}
+				n.twins.add(n.key, seen{row.at, had, partition, offset, int32(len(n.rows))})
 			}
 		}
-		gather = "INSERT INTO work.all_%s SELECT %s FROM work.%s"
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, g := range gathered {
-		err := r.session.Exec(ctx,
-			"TRUNCATE work."+g.name,
-			fmt.Sprintf("INSERT INTO work.%s BY NAME FROM work.all_%s", g.name, g.name),
-			"DROP TABLE work.all_"+g.name)
-		if err != nil {
-			return err
-		}
+		n.rows = append(n.rows, row)
 	}
 	return nil
 }
+
+// group gives the number of a row's partition values.
+func (n *narrow) group(parts []duck.Vector, i int) int32 {
+	n.key = n.key[:0]
+	for _, v := range parts {
+		n.key = v.AppendKey(n.key, i)
+	}
+	g, ok := n.groups[string(n.key)]
+	if !ok {
+		g = int32(len(n.sifted.groups))
+		n.groups[string(n.key)] = g
+		values := make([]any, len(parts))
+		for j, v := range parts {
+			values[j] = v.Value(i)
+		}
+		n.sifted.groups = append(n.sifted.groups, group{values: values})
+	}
+	n.sifted.groups[g].rows++
+	return g
+}
+
+// reject takes rows out that repeat others.
+func (s *sifted) reject(records *Records, found []twin, now time.Time) {
+	for _, t := range found {
+		row := &s.rows[t.row.row]
+		row.gone = true
+		s.groups[row.group].rows--
+		s.rejects.add(records, row.record, events.Fault{Reason: ReasonDuplicate, Detail: t.detail()}, now)
+	}
+}
+
+// silverRows is the query that gives silver's rows: what silver.sql makes of the
+// records that are shown, and smelt's own columns.
+func (r *Refiner) silverRows(now time.Time) string {
+	casts := make([]string, 0, len(r.transform.columns))
+	for _, c := range r.transform.columns[:len(r.transform.columns)-len(ownColumns)] {
+		casts = append(casts, fmt.Sprintf("s.%s::%s AS %[1]s", duck.Quote(c.Name), c.Type))
+	}
+	names, join := "NULL::VARCHAR", ""
+	if len(r.lacking.Only) > 0 {
+		names, join = "u.names", fmt.Sprintf(" LEFT JOIN work.unmatched AS u USING (%s, %s)", colPartition, colOffset)
+	}
+	return fmt.Sprintf("(SELECT %s, %s AS %s, %d::BIGINT AS %s, %s AS %s, NULL::TIMESTAMPTZ AS %s FROM work.transform AS s%s)",
+		strings.Join(casts, ", "), duck.Timestamp(now), colIngestedAt, r.refs.Version, colReferenceVersion,
+		names, colUnmatched, colRebuiltAt, join)
+}
+
+// unmatchedColumns are those of work.unmatched: the records that lack a row in some
+// references, and the names of these.
+var unmatchedColumns = []smelt.Column{
+	{Name: colPartition, Type: smelt.Type{Name: "integer"}},
+	{Name: colOffset, Type: smelt.Type{Name: "bigint"}},
+	{Name: "names", Type: smelt.Type{Name: "varchar"}},
+}
+
+// unmatched finds the records that lack a row in a reference. A NULL key asks for no row.
+func (r *Refiner) unmatched(ctx context.Context) error {
+	b := r.lacking.Batch
+	b.Reset()
+	r.lacking.Only = r.lacking.Only[:0]
+	if len(r.Pipeline.References) == 0 {
+		return nil
+	}
+	bronze := "bronze." + duck.Quote(r.Pipeline.Name)
+	var parts []string
+	for _, ref := range r.Pipeline.References {
+		parts = append(parts, fmt.Sprintf("SELECT %s, %s, %s AS name FROM %s AS b ANTI JOIN reference.%s AS r ON b.%s = r.%s WHERE b.%[6]s IS NOT NULL",
+			colPartition, colOffset, duck.Literal(ref.Name), bronze, duck.Quote(ref.Name), duck.Quote(ref.On), duck.Quote(ref.Key)))
+	}
+	query := fmt.Sprintf("SELECT %s, %s, string_agg(name, ', ' ORDER BY name) FROM (%s) GROUP BY ALL", colPartition, colOffset, strings.Join(parts, " UNION ALL "))
+	return r.session.Chunks(ctx, query, func(c duck.Chunk) error {
+		for i := range c.Len {
+			n := b.Add()
+			b.Columns[0].SetInt(n, int64(c.Columns[0].Int32(i)))
+			b.Columns[1].SetInt(n, c.Columns[1].Int64(i))
+			b.Columns[2].SetText(n, b.Keep(c.Columns[2].Text(i)))
+			r.lacking.Only = append(r.lacking.Only, int32(n))
+		}
+		return nil
+	})
+}
+
+// places finds records by their lineage. Those of a partition come in rising order.
+type places struct {
+	records *Records
+	runs    map[int32]*run
+}
+
+// run is the records of a partition that fit the declaration.
+type run struct {
+	offsets []int64
+	rows    []int32
+	next    int // after the one that was found last
+}
+
+func newPlaces(r *Records) *places {
+	p := &places{records: r, runs: map[int32]*run{}}
+	var last *run
+	lastPartition := int32(-1)
+	for _, row := range r.good {
+		partition, offset := r.lineage(row)
+		if last == nil || partition != lastPartition {
+			lastPartition = partition
+			if last = p.runs[partition]; last == nil {
+				last = &run{}
+				p.runs[partition] = last
+			}
+		}
+		last.offsets, last.rows = append(last.offsets, offset), append(last.rows, row)
+	}
+	return p
+}
+
+// find gives the row of a record.
+func (p *places) find(partition int32, offset int64) (row int32, ok bool) {
+	run := p.runs[partition]
+	if run == nil {
+		return 0, false
+	}
+	if run.next == len(run.offsets) || run.offsets[run.next] != offset {
+		i, found := slices.BinarySearch(run.offsets, offset)
+		if !found {
+			return 0, false
+		}
+		run.next = i
+	}
+	run.next++
+	return run.rows[run.next-1], true
+}
+
+// newLacking makes the source of work.unmatched.
+func newLacking() *duck.BatchRows { return duck.NewBatchRows(columns.New(unmatchedColumns)) }

@@ -34,9 +34,9 @@ type Config struct {
 	Locker     smelt.Locker
 	Log        *slog.Logger
 
-	Codec     bronze.Codec  // of the objects to come; Zstd when empty
-	ListEvery time.Duration // how often bronze is listed; 0: at each step
-	Carefully bool          // send every file down the careful path; tests compare the two
+	Codec      bronze.Codec  // of the objects to come; Zstd when empty
+	ListEvery  time.Duration // how often bronze is listed; 0: at each step
+	BatchBytes int           // of events to work on at once; 0: as many as suit most machines
 }
 
 // A step takes between minStepBytes and maxStepBytes of compressed bronze. It
@@ -59,8 +59,9 @@ type Stage struct {
 	stepBytes int64 // of the next step
 	doubt     bool  // the store failed the last step
 
-	partitions []int32   // that bronze had
-	listed     time.Time // when that was
+	partitions []int32         // that bronze had
+	listed     time.Time       // when that was
+	ends       map[int32]int64 // positions at which an object ends, by partition
 }
 
 // Open makes a stage, with a DuckDB session of its own. Nothing is read or
@@ -70,7 +71,7 @@ func Open(ctx context.Context, cfg Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stage{Refiner: r, outbox: r.Outbox(), stepBytes: minStepBytes}, nil
+	return &Stage{Refiner: r, outbox: r.Outbox(), stepBytes: minStepBytes, ends: map[int32]int64{}}, nil
 }
 
 // Name is the table's name.
@@ -138,63 +139,52 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err := s.BindSince(ctx, before); err != nil {
 		return smelt.Progress{}, err
 	}
-	b, err := s.takeNext(ctx, t, before)
+	done, err := s.takeNext(ctx, t, before)
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	if len(b.refs) == 0 {
+	if done.objects == 0 {
 		s.stepBytes = minStepBytes
 		return smelt.Progress{}, nil
 	}
 	if err := s.outbox.Publish(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
-	progress := smelt.Progress{Records: b.records, More: b.more}
-	for _, ref := range b.refs {
-		progress.Bytes += ref.Size
-	}
 	switch {
-	case b.halved:
-		s.stepBytes = max(1, progress.Bytes) // more would not fit
-	case b.more:
+	case done.full:
+		s.stepBytes = max(1, done.bytes) // more would not fit
+	case done.more:
 		s.stepBytes = min(2*s.stepBytes, maxStepBytes)
 	default:
 		s.stepBytes = minStepBytes
 	}
-	return progress, nil
+	return smelt.Progress{Records: done.records, Bytes: done.bytes, More: done.more}, nil
 }
 
-// batch is what a step has taken.
-type batch struct {
-	refs    []bronze.Ref // none: there was nothing
-	records int64
-	more    bool // bronze has more
-	halved  bool // it was too much for DuckDB's memory
-}
-
-// takeNext takes the bronze objects that come next: fewer where they do not fit into
-// memory, and others where one has gone since they were listed.
-func (s *Stage) takeNext(ctx context.Context, t *table.Table, before ledger.Silver) (b batch, err error) {
-	var taken int
-	for try := 0; ; try++ {
-		if b.refs, b.more, err = s.next(ctx, before.Position); err != nil || len(b.refs) == 0 {
-			return b, err
+// takeNext takes the bronze objects that come next: less of them where they do not fit
+// into memory, and others where one has gone since they were listed.
+func (s *Stage) takeNext(ctx context.Context, t *table.Table, before ledger.Silver) (done taken, err error) {
+	for try := 0; ; {
+		refs, more, err := s.next(ctx, before.Position)
+		if err != nil || len(refs) == 0 {
+			return taken{}, err
 		}
-		b.records, taken, err = s.take(ctx, t, before, b.refs)
-		if !errors.Is(err, smelt.ErrNotFound) || try == relists {
-			break
+		done, err := s.take(ctx, t, before, refs)
+		switch {
+		case errors.Is(err, smelt.ErrNotFound) && try < relists:
+			s.listed = time.Time{} // an object was merged and has gone meanwhile
+			try++
+		case duck.OutOfMemory(err) && s.Halve():
+			s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "bytes", s.most)
+		case err != nil:
+			return taken{}, err
+		default:
+			if done.more = more || done.full || done.objects < len(refs); done.full || done.objects < len(refs) {
+				s.listed = time.Time{}
+			}
+			return done, nil
 		}
-		s.listed = time.Time{} // an object was merged and has gone meanwhile
 	}
-	for duck.OutOfMemory(err) && len(b.refs) > 1 {
-		b.refs, b.more, b.halved = b.refs[:len(b.refs)/2], true, true // a chain's beginning is as good a step
-		s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "objects", len(b.refs))
-		b.records, taken, err = s.take(ctx, t, before, b.refs)
-	}
-	if err == nil && taken < len(b.refs) {
-		b.refs, b.more, s.listed = b.refs[:taken], true, time.Time{}
-	}
-	return b, err
 }
 
 // open loads the table, and creates it when there is none.

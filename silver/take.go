@@ -5,111 +5,107 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"time"
 
 	"smelt/bronze"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 )
 
-// take reads bronze objects and commits what becomes of them. It says how many of
-// the objects it has taken: fewer where one has gone since they were listed.
-func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (records int64, taken int, err error) {
+// take reads bronze objects and commits what becomes of their records.
+func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (done taken, err error) {
 	if s.doubt { // all may have been worked out in vain, and would be again
 		if err := s.Area.Check(ctx, t); err != nil {
-			return 0, 0, err
+			return done, err
 		}
 		s.doubt = false
 	}
 	dir, err := s.Duck.TempDir()
 	if err != nil {
-		return 0, 0, err
+		return done, err
 	}
 	defer os.RemoveAll(dir)
-	defer s.Clear(ctx)
-	now := time.Now().UTC()
-	metas, err := s.Refine(ctx, refs, dir, "", now)
+	defer s.Clear()
+	metas, err := s.Bronze.Fetch(ctx, refs, func(ref bronze.Ref) string { return localPath(dir, ref) })
 	if err != nil {
-		return 0, 0, err
+		return done, err
 	}
 	refs = refs[:len(metas)]
 	if err := s.whole(before, refs, metas); err != nil {
-		return 0, 0, err
+		return done, err
 	}
-	if len(s.Pipeline.Silver.Unique) > 0 {
-		if err := s.deduplicate(ctx, t, now); err != nil {
-			return 0, 0, err
-		}
+	if done, err = s.read(ctx, before, refs, metas, dir); err != nil {
+		return done, err
 	}
-	after, err := s.account(ctx, before, refs, metas)
+	now := time.Now().UTC()
+	future, err := staging.Future(t, s.transform.columns)
 	if err != nil {
-		return 0, 0, err
+		return done, err
 	}
-	retire(&after, metas)
-	if err := s.commit(ctx, t, after, dir); err != nil {
-		return 0, 0, err
+	sifted, err := s.sift(ctx, now, duck.PartitionValues(future.Partition()))
+	if err != nil {
+		return done, err
 	}
-	done := after.Records - before.Records
-	s.Log.Debug("silver step", "pipeline", s.Pipeline.Name, "records", done, "rows", after.Rows()-before.Rows(),
-		"rejected", after.Rejected()-before.Rejected(), "objects", len(refs))
-	return done, len(metas), nil
+	if err := s.deduplicate(ctx, t, sifted, now); err != nil {
+		return done, err
+	}
+	after, err := account(before, done, sifted)
+	if err != nil {
+		return done, err
+	}
+	retire(&after, metas[:done.objects])
+	rows, err := s.place(ctx, future, sifted, filepath.Join(dir, "rows"), now)
+	if err != nil {
+		return done, err
+	}
+	if err := s.commit(ctx, t, future, after, sifted, rows, dir); err != nil {
+		return done, err
+	}
+	s.Log.Debug("silver step", "pipeline", s.Pipeline.Name, "records", done.records, "rows", after.Rows()-before.Rows(),
+		"rejected", sifted.rejects.count(), "objects", done.objects)
+	return done, nil
 }
 
-// deduplicate looks for twins of the step's rows, and moves them to the rejects.
-func (s *Stage) deduplicate(ctx context.Context, t *table.Table, now time.Time) error {
-	records := "bronze." + duck.Quote(s.Pipeline.Name)
-	if err := s.Duplicates(ctx, t, Fresh{Rows: "work.silver", Records: records}); err != nil {
+// deduplicate moves rows that repeat others to the rejects.
+func (s *Stage) deduplicate(ctx context.Context, t *table.Table, found *sifted, now time.Time) error {
+	if found.twins == nil || len(found.rows) == 0 {
+		return nil
+	}
+	lo, hi := found.rows[0].at, found.rows[0].at
+	for _, row := range found.rows {
+		lo, hi = min(lo, row.at), max(hi, row.at)
+	}
+	if err := s.meetSilver(ctx, t, found.twins, lo, hi, ""); err != nil {
 		return err
 	}
-	return s.session.Exec(ctx,
-		"INSERT INTO work.rejects "+DuplicateRejects("work.duplicates", records, now),
-		`DELETE FROM work.silver USING work.duplicates AS d
-			WHERE work.silver._partition_id = d._partition_id AND work.silver._partition_offset = d._partition_offset`)
+	found.reject(s.records, found.twins.found(), now)
+	return nil
 }
 
 // account works out the ledger after the step.
-func (s *Stage) account(ctx context.Context, before ledger.Silver, refs []bronze.Ref, metas []bronze.Meta) (ledger.Silver, error) {
+func account(before ledger.Silver, done taken, s *sifted) (ledger.Silver, error) {
 	after := before
 	after.Rejects, after.Released = nil, nil
-	after.ReferenceVersion = s.refs.Version
-	after.Position = maps.Clone(before.Position)
-	if after.Position == nil {
-		after.Position = map[int32]int64{}
-	}
-	var records, rows, rejected int64
-	for i, ref := range refs {
-		after.Position[ref.Partition] = max(after.Position[ref.Partition], metas[i].End)
-		records += metas[i].Count
-		after.Tombstones += metas[i].Tombstones
-	}
-	after.Records += records
-	var newest duck.NullTime
-	var unmatched int64
-	err := s.session.Row(ctx, fmt.Sprintf("SELECT count(*), max(%s), count(%s) FROM work.silver",
-		duck.Quote(s.Pipeline.Events.Time), colUnmatched), &rows, &newest, &unmatched)
-	if err != nil {
-		return after, err
-	}
-	after.Unmatched += unmatched
-	if newest.Time.After(before.Newest) {
-		after.Newest = newest.Time.UTC()
-	}
-	reasons, err := countReasons(ctx, s.session, "work.rejects")
-	if err != nil {
-		return after, err
+	after.Position = done.position
+	after.Records += done.records
+	after.Tombstones += done.tombstones
+	after.Unmatched += s.unmatched
+	if newest, ok := s.newest(); ok && newest.After(before.Newest) {
+		after.Newest = newest
 	}
 	after.Quarantined = maps.Clone(before.Quarantined)
 	if after.Quarantined == nil {
 		after.Quarantined = map[string]int64{}
 	}
-	for reason, n := range reasons {
+	for reason, n := range s.rejects.reasons {
 		after.Quarantined[reason] += n
-		rejected += n
 	}
-	if tombstones := after.Tombstones - before.Tombstones; records != rows+rejected+tombstones {
+	if rows := int64(len(s.stay())); done.records != rows+s.rejects.count()+done.tombstones {
 		return after, fmt.Errorf("%d records gave %d rows, %d rejects and %d tombstones: this is a bug in smelt, and nothing was committed",
-			records, rows, rejected, tombstones)
+			done.records, rows, s.rejects.count(), done.tombstones)
 	}
 	return after, nil
 }

@@ -35,7 +35,7 @@ func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	defer lake.Close()
 	sh, err := shell.Open(ctx, shell.Config{
-		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), RecordMax: int(s.RecordMax), At: c.At,
+		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), At: c.At,
 		Pipelines: pipelines, Store: lake.Store, Tables: lake.Tables, References: lake.Database, Log: newLog(io.Err),
 		S3: shell.Remote{Bucket: s.S3Bucket, Transport: lake.Store.Reader(shell.RelayConns)},
 	})

@@ -81,7 +81,7 @@ func (s *Session) WriteParquet(ctx context.Context, relation, dir string, layout
 			}
 			continue
 		}
-		file.Partition = partition(layout, v)
+		file.Partition = layout.Values(v)
 		files = append(files, file)
 	}
 	return files, nil
@@ -114,7 +114,7 @@ func (s *Session) writeMany(ctx context.Context, relation, dir string, layout La
 		if err != nil {
 			return nil, err
 		}
-		file.Partition = partition(layout, v)
+		file.Partition = layout.Values(v)
 		files = append(files, file)
 	}
 	return files, nil
@@ -122,14 +122,14 @@ func (s *Session) writeMany(ctx context.Context, relation, dir string, layout La
 
 func newPath(dir string, n int) string { return filepath.Join(dir, fmt.Sprintf("%05d.parquet", n)) }
 
-// partition gives a file's partition values by their fields' names; nil when the
+// Values gives a file's partition values by their fields' names; nil when the
 // layout has none.
-func partition(layout Layout, values []any) map[string]any {
-	if len(layout.Partition) == 0 {
+func (l Layout) Values(values []any) map[string]any {
+	if len(l.Partition) == 0 {
 		return nil
 	}
 	out := make(map[string]any, len(values))
-	for i, p := range layout.Partition {
+	for i, p := range l.Partition {
 		out[p.Name] = values[i]
 	}
 	return out
@@ -173,6 +173,12 @@ func (s *Session) values(ctx context.Context, query string, columns int) ([][]an
 	return out, wrap(query, rows.Err())
 }
 
+// WriteFile writes all rows of a relation as one Parquet file, whose partition
+// values are left to the caller.
+func (s *Session) WriteFile(ctx context.Context, relation, path string, layout Layout) (smelt.DataFile, error) {
+	return s.copy(ctx, relation, nil, path, layout)
+}
+
 func (s *Session) copy(ctx context.Context, relation string, where []string, path string, layout Layout) (smelt.DataFile, error) {
 	q := "SELECT COLUMNS(c -> NOT starts_with(c, '__')) FROM " + relation
 	if len(where) > 0 {
@@ -181,7 +187,7 @@ func (s *Session) copy(ctx context.Context, relation string, where []string, pat
 	if layout.Sort != "" {
 		q += " ORDER BY " + layout.Sort
 	}
-	q = fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet, COMPRESSION zstd, FIELD_IDS %s, RETURN_STATS)",
+	q = fmt.Sprintf("COPY (%s) TO %s (FORMAT parquet, COMPRESSION zstd, FIELD_IDS %s, WRITE_BLOOM_FILTER false, RETURN_STATS)",
 		q, Literal(path), layout.FieldIDs)
 	var (
 		name               string

@@ -29,11 +29,11 @@ type Parts struct {
 	// Source opens a pipeline's source.
 	Source func(context.Context, *smelt.Pipeline, smelt.Resume) (smelt.Source, error)
 
-	Flush     time.Duration // of bronze; its default when zero
-	RecordMax int           // bytes; bronze's default when zero
-	Codec     bronze.Codec
-	ListEvery time.Duration // how often silver lists bronze; 0: at each step
-	Carefully bool          // send all of bronze down silver's careful path
+	Flush      time.Duration // of bronze; its default when zero
+	RecordMax  int           // bytes; bronze's default when zero
+	Codec      bronze.Codec
+	ListEvery  time.Duration // how often silver lists bronze; 0: at each step
+	BatchBytes int           // of events that silver works on at once; its default when zero
 }
 
 // Line is the stages of one pipeline.
@@ -73,7 +73,7 @@ func SilverConfig(p *smelt.Pipeline, parts Parts) silver.Config {
 	return silver.Config{
 		Pipeline: p, Bronze: bronze.NewReader(parts.Area.Store, p.Name), Area: parts.Area, Duck: parts.Duck,
 		References: parts.References, Locker: parts.Locker, Log: parts.Log,
-		Codec: parts.Codec, ListEvery: parts.ListEvery, Carefully: parts.Carefully,
+		Codec: parts.Codec, ListEvery: parts.ListEvery, BatchBytes: parts.BatchBytes,
 	}
 }
 

@@ -3,15 +3,11 @@ package shell
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"smelt"
 	"smelt/bronze"
-	"smelt/internal/duck"
-	"smelt/silver"
 )
 
 // fullListing is after how long chains are listed from their beginning again: by
@@ -22,22 +18,23 @@ const fullListing = 10 * time.Minute
 const relists = 3
 
 // chains is what the shell knows of a pipeline's bronze. The view reads the files
-// that a variable of DuckDB lists, never a glob: merged objects and what they were
-// merged from are there side by side for a while.
+// that are listed here, never a glob: merged objects and what they were merged from
+// are there side by side for a while.
 type chains struct {
-	refs    map[int32][]bronze.Ref // by partition: what is to be read
-	full    time.Time              // when all was listed last
-	shown   []part                 // what the view reads, each partition's in order
-	held    []held                 // and where
-	read    []string               // the paths that the variable lists
-	defined bool                   // the view reads them; else it is empty
+	refs   map[int32][]bronze.Ref // by partition: what is to be read
+	full   time.Time              // when all was listed last
+	shown  []part                 // what the view reads, each partition's in order
+	held   []held                 // and where
+	source *bronzeSource
+	view   string
 }
 
 // refreshBronze lists the objects that are new, and makes the view at first.
 func (s *Shell) refreshBronze(ctx context.Context, p *smelt.Pipeline) error {
 	c := s.chains[p.Name]
 	if c == nil {
-		c = &chains{refs: map[int32][]bronze.Ref{}}
+		source := &bronzeSource{events: p.Events, store: s.cfg.Store}
+		c = &chains{refs: map[int32][]bronze.Ref{}, source: source, view: "FROM " + s.console.Provide(source)}
 		s.chains[p.Name] = c
 	}
 	for try := 0; ; try++ {
@@ -50,15 +47,7 @@ func (s *Shell) refreshBronze(ctx context.Context, p *smelt.Pipeline) error {
 		}
 		c.full = time.Time{}
 	}
-	switch {
-	case len(c.held) > 0 && !c.defined:
-		c.defined = true
-		return s.define(ctx, "bronze."+p.Name, s.bronzeAlias(p), bronzeBody(p, s.cfg.RecordMax))
-	case len(c.held) == 0:
-		c.defined = false
-		return s.define(ctx, "bronze."+p.Name, s.bronzeAlias(p), empty(bronzeColumns(p)))
-	}
-	return nil
+	return s.define(ctx, "bronze."+p.Name, s.bronzeAlias(p), c.view)
 }
 
 func (s *Shell) bronzeAlias(p *smelt.Pipeline) string {
@@ -158,7 +147,7 @@ func (s *Shell) hold(ctx context.Context, p *smelt.Pipeline, c *chains, shown []
 		}
 	}
 	missing := slices.DeleteFunc(slices.Clone(shown), func(o part) bool { return !wanted[o.key()] })
-	added, err := s.local.fetch(ctx, bronze.NewReader(s.cfg.Store, p.Name), missing, s.cfg.Tables.Path)
+	added, err := s.local.fetch(ctx, bronze.NewReader(s.cfg.Store, p.Name), missing)
 	if err != nil {
 		for _, h := range added {
 			s.local.drop(h)
@@ -167,61 +156,6 @@ func (s *Shell) hold(ctx context.Context, p *smelt.Pipeline, c *chains, shown []
 	}
 	c.shown = shown
 	c.held = append(c.held, added...)
-	paths := make([]string, len(c.held))
-	for i, h := range c.held {
-		paths[i] = h.path
-	}
-	if slices.Equal(paths, c.read) {
-		return nil
-	}
-	err = s.console.Exec(ctx, fmt.Sprintf("SET VARIABLE %s = %s", variable(p), duck.List(paths)))
-	if err == nil {
-		c.read = paths
-	}
-	return err
-}
-
-// variable is the variable that lists a pipeline's objects.
-func variable(p *smelt.Pipeline) string { return "_bronze_" + p.Name }
-
-// Columns of bronze beside the declared ones.
-var lineage = []smelt.Column{
-	{Name: "_partition_id", Type: smelt.Type{Name: "integer"}},
-	{Name: "_partition_offset", Type: smelt.Type{Name: "bigint"}},
-	{Name: "_timestamp", Type: smelt.Type{Name: "timestamptz"}},
-	{Name: "_key", Type: smelt.Type{Name: "varchar"}},
-	{Name: "_headers", Type: smelt.Type{Name: "json"}},
-	{Name: "_value", Type: smelt.Type{Name: "varchar"}},
-}
-
-func bronzeColumns(p *smelt.Pipeline) []smelt.Column {
-	return append(append([]smelt.Column{}, p.Events.Columns...), lineage...)
-}
-
-// The members of a line that bronzeBody extracts ahead of the declared columns.
-var members = []string{"/partition", "/offset", "/timestamp", "/key", "/key_base64", "/headers", "/raw", "/raw_base64"}
-
-// bronzeBody is the SELECT over bronze. It shows every record: a declared column
-// is NULL where the record does not have it, or has it of another type than
-// silver takes. All members of a line are extracted in one go. The event's bytes are cut out of
-// the line: they follow the first `,"value":` and end before its closing brace.
-func bronzeBody(p *smelt.Pipeline, recordMax int) string {
-	pointers := append([]string{}, members...)
-	var columns []string
-	for i, c := range p.Events.Columns {
-		escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(c.Name)
-		pointers = append(pointers, "/value/"+escaped)
-		columns = append(columns, silver.Value(c.Type, fmt.Sprintf("__m[%d]", len(members)+i+1))+" AS "+duck.Quote(c.Name))
-	}
-	return fmt.Sprintf(`SELECT %s,
-	__m[1]::INTEGER AS _partition_id,
-	__m[2]::BIGINT AS _partition_offset,
-	make_timestamp(__m[3]::BIGINT * 1000)::TIMESTAMPTZ AS _timestamp,
-	coalesce(__m[4]->>'$', __m[5]->>'$') AS _key,
-	__m[6] AS _headers,
-	CASE WHEN instr(__line, ',"value":') > 0 THEN __line[instr(__line, ',"value":') + 9 : -2] ELSE coalesce(__m[7]->>'$', __m[8]->>'$') END AS _value
-FROM (
-	SELECT json::VARCHAR AS __line, json_extract(json, %s) AS __m
-	FROM read_ndjson_objects(getvariable('%s'), maximum_object_size = %d)
-)`, strings.Join(columns, ", "), duck.List(pointers), variable(p), bronze.MaxLine(recordMax))
+	c.source.set(c.held)
+	return nil
 }

@@ -16,13 +16,12 @@ import (
 	"smelt/bronze"
 )
 
-// A quiet topic makes many small objects, and to open one costs DuckDB more
-// than to read it: 5,000 of them took 12 s, and 2 s each time after. So small
-// objects are copied, one after another, into larger local files; both codecs
-// may be joined like that. Objects that are worth opening are read where they are.
+// A quiet topic makes many small objects, and to ask the store for one costs more
+// than to read it. So small objects are copied, one after another, into larger local
+// files; both codecs may be joined like that. Larger objects are read from the store.
 const (
-	smallObject  = 256 << 10 // bytes; a larger one is read in about the time that it takes to open
-	segmentBytes = 4 << 20   // bytes of a local file: DuckDB reads several side by side
+	smallObject  = 256 << 10 // bytes; a larger one is read in about the time that it takes to ask for it
+	segmentBytes = 4 << 20   // bytes of a local file: several are read side by side
 	segmentsMax  = 2 << 30   // bytes of all of them; what is more stays where it is
 	copies       = 16        // objects fetched at once
 )
@@ -55,18 +54,18 @@ func (p part) key() partKey { return partKey{p.Key, p.From, p.upto, p.until} }
 // whole says whether all lines of the object are shown.
 func (p part) whole() bool { return !p.Partial() && p.upto == 0 && p.until.IsZero() }
 
-// held is a file that the view reads.
+// held is a file, or an object, that the view reads.
 type held struct {
-	path   string
+	path   string // of a local file; "": the one object is read from the store
 	parts  []part
 	bytes  int64 // of a local file
 	beyond int64 // lines of a part that come after those shown
 }
 
 // fetch gives the files that hold parts of objects: local ones for small objects
-// and for those that are not shown whole, and what remote says for the others. After
-// an error it gives those that it has made.
-func (s *segments) fetch(ctx context.Context, reader *bronze.Reader, parts []part, remote func(key string) string) (files []held, err error) {
+// and for those that are not shown whole, and the others as they are. After an error
+// it gives those that it has made.
+func (s *segments) fetch(ctx context.Context, reader *bronze.Reader, parts []part) (files []held, err error) {
 	var batch []part
 	var size int64
 	flush := func() error {
@@ -90,7 +89,7 @@ func (s *segments) fetch(ctx context.Context, reader *bronze.Reader, parts []par
 			files = append(files, file)
 			continue
 		case o.Size > smallObject || s.bytes+size+o.Size > segmentsMax:
-			files = append(files, held{path: remote(o.Key), parts: []part{o}})
+			files = append(files, held{parts: []part{o}})
 			continue
 		case size+o.Size > segmentBytes || len(batch) > 0 && ending(batch[0].Key) != ending(o.Key):
 			if err := flush(); err != nil {
@@ -112,7 +111,7 @@ func (s *segments) drop(h held) {
 	}
 }
 
-// ending is the part of a key that tells DuckDB the codec.
+// ending is the part of a key that tells the codec.
 func ending(key string) string { return filepath.Ext(key) }
 
 // create makes the next local file.

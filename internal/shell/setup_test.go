@@ -98,7 +98,7 @@ func newLake(t *testing.T, pipeline string) *lake {
 	l.must(err)
 	t.Cleanup(func() { l.must(l.line.Close()) })
 	l.config = shell.Config{
-		Home: l.home, Extensions: dir, Memory: 1 << 30, RecordMax: 1 << 20, Pipelines: []*smelt.Pipeline{p},
+		Home: l.home, Extensions: dir, Memory: 1 << 30, Pipelines: []*smelt.Pipeline{p},
 		Store: objects, Tables: tables, References: references, Log: quiet,
 		S3: shell.Remote{Bucket: set["SMELT_S3_BUCKET"], Transport: objects.Reader(shell.RelayConns)},
 	}

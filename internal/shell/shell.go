@@ -14,12 +14,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"time"
 
 	"smelt"
-	"smelt/bronze"
 	"smelt/internal/duck"
 	"smelt/internal/table"
 )
@@ -29,7 +27,6 @@ type Config struct {
 	Home       string // the state folder, of which no statement may write
 	Extensions string // where DuckDB's extensions are, or are put
 	Memory     int64  // bytes that DuckDB may take
-	RecordMax  int    // bytes of the largest record that bronze embeds
 	At         string // a time, tag or snapshot: the lake is shown as it was then; "" for as it is
 	Pipelines  []*smelt.Pipeline
 	Store      smelt.Store
@@ -91,7 +88,7 @@ func (s *Shell) open(ctx context.Context) error {
 		}
 	}
 	s.duck, err = duck.Open(duck.Config{
-		MemoryBytes: s.cfg.Memory, TempDir: filepath.Join(home, "tmp", "query"), Threads: threads(s.cfg.Memory, s.cfg.RecordMax),
+		MemoryBytes: s.cfg.Memory, TempDir: filepath.Join(home, "tmp", "query"),
 	})
 	if err != nil {
 		return err
@@ -118,13 +115,6 @@ func (s *Shell) open(ctx context.Context) error {
 		fmt.Sprintf("CREATE SECRET lake (TYPE s3, KEY_ID %s, SECRET 'none', REGION 'us-east-1', ENDPOINT %s, URL_STYLE 'path', USE_SSL false)",
 			duck.Literal(s.relay.token), duck.Literal(s.relay.addr)),
 		"CREATE SCHEMA bronze", "CREATE SCHEMA silver", "CREATE SCHEMA gold", "CREATE SCHEMA quarantine", "CREATE SCHEMA reference")
-}
-
-// threads is how many threads DuckDB may have: each that reads bronze takes a
-// buffer of two of the longest lines, and half of the memory is for those.
-func threads(memory int64, recordMax int) int {
-	buffer := 2 * int64(bronze.MaxLine(recordMax))
-	return int(min(int64(runtime.NumCPU()), max(1, memory/2/buffer)))
 }
 
 // Close ends the shell.

@@ -3,6 +3,7 @@ package bronze
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,59 +11,20 @@ import (
 	"strings"
 )
 
-// Values reads a downloaded object and calls yield with the raw event of each
-// record whose offset is wanted and whose line embeds one. The bytes are valid
-// until yield returns.
-func Values(path string, wanted map[int64]bool, yield func(offset int64, raw []byte) error) error {
-	left := len(wanted)
-	if left == 0 {
-		return nil
-	}
-	err := eachLine(path, func(line []byte) error {
-		offset, err := lineOffset(line)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", path, err)
-		}
-		if !wanted[offset] {
-			return nil
-		}
-		left--
-		if raw, ok := RawValue(line); ok {
-			if err := yield(offset, raw); err != nil {
-				return err
-			}
-		}
-		if left == 0 {
-			return io.EOF
-		}
-		return nil
-	})
-	if err == io.EOF {
-		return nil
-	}
-	return err
-}
-
-// eachLine calls yield with the lines of a downloaded object, until it gives an
+// EachLine calls yield with the lines of a downloaded object, until it gives an
 // error, which is returned. The bytes are valid until yield returns.
-func eachLine(path string, yield func(line []byte) error) error {
+func EachLine(path string, yield func(line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	codec := Zstd
-	if strings.HasSuffix(path, suffixGzip) {
-		codec = Gzip
-	}
-	plain, err := newDecoder(file, codec)
+	lines, err := NewLines(file, CodecOf(path))
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	defer plain.Close()
-	buffer := bufio.NewReaderSize(plain, lineBuffer)
+	defer lines.Close()
 	for {
-		line, err := readLine(buffer)
+		line, err := lines.Next()
 		if err == io.EOF {
 			return nil
 		}
@@ -74,6 +36,38 @@ func eachLine(path string, yield func(line []byte) error) error {
 		}
 	}
 }
+
+// CodecOf is the codec of an object, or a copy of one, by its name's ending.
+func CodecOf(name string) Codec {
+	if strings.HasSuffix(name, suffixGzip) {
+		return Gzip
+	}
+	return Zstd
+}
+
+// Lines are the lines of an object, one after the other.
+type Lines struct {
+	body   io.Closer
+	plain  io.ReadCloser
+	buffer *bufio.Reader
+}
+
+// NewLines reads lines from an object's bytes, or those of several, and closes body
+// in the end.
+func NewLines(body io.ReadCloser, codec Codec) (*Lines, error) {
+	plain, err := newDecoder(body, codec)
+	if err != nil {
+		return nil, errors.Join(err, body.Close())
+	}
+	return &Lines{body, plain, bufio.NewReaderSize(plain, lineBuffer)}, nil
+}
+
+// Next gives the next line without its line feed, which is valid until the call
+// after, or io.EOF.
+func (l *Lines) Next() ([]byte, error) { return readLine(l.buffer) }
+
+// Close ends the reading.
+func (l *Lines) Close() error { return errors.Join(l.plain.Close(), l.body.Close()) }
 
 // lineBuffer in bytes is what is read ahead of lines: thousands of usual ones.
 const lineBuffer = 256 << 10
