@@ -25,7 +25,8 @@ var mayImport = map[string][]string{
 	"ingest":                   {"internal/trust"}, // speaks TLS, as do the next two
 	"internal/store":           {"internal/disk", "internal/trust"},
 	"internal/postgres":        {"internal/trust"},
-	"internal/duck":            {"internal/disk"},                                     // says what to do about the disk that it spills to
+	"internal/duck":            {"internal/columns", "internal/disk"},                 // reads rows of columns; says what to do about the disk that it spills to
+	"internal/events":          {"internal/columns"},                                  // fills columns
 	"internal/ledger":          {"internal/table"},                                    // lives in the snapshots' summaries
 	"internal/sqlcheck":        {"internal/duck"},                                     // DuckDB parses and binds the SQL
 	"internal/staging":         {"internal/duck", "internal/store", "internal/table"}, // moves files between the lake and DuckDB

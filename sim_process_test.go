@@ -50,6 +50,7 @@ type process struct {
 	dead    bool            // it crashed: no call of its does anything any more
 	stopped bool            // it was told to stop
 	frozen  bool            // none of its calls goes on for now
+	more    bool            // the last step has left some work
 	running map[string]bool // by the stage that is being stepped
 }
 

@@ -278,7 +278,10 @@ func (w *world) begin(p *process, s smelt.Stage) {
 		return
 	}
 	w.start(p, s.Name(), func() error {
-		_, err := s.Step(p.ctx)
+		done, err := s.Step(p.ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		p.more = done.More
 		return err
 	})
 }
@@ -546,9 +549,11 @@ func (w *world) heal() error {
 				}
 			}
 			for _, s := range append(p.stages(), p.stages()...) {
-				w.begin(p, s)
-				if err := w.quiet(); err != nil {
-					return err
+				for p.more = true; p.more; {
+					w.begin(p, s)
+					if err := w.quiet(); err != nil {
+						return err
+					}
 				}
 			}
 			if p.source != nil && round == 0 {
