@@ -21,7 +21,7 @@ const (
 	maxExponent = 1 << 40 // larger ones are cut to this: no value has as many digits
 )
 
-// number takes a number whose first byte, c, was taken.
+// number takes a number whose first byte, c, was taken and is numeric.
 func (s *scanner) number(c byte, n *number) bool {
 	json, begin := s.json, s.at-1
 	start := begin

@@ -83,8 +83,11 @@ func (s *scanner) skip(c byte) bool {
 		return s.rest("ull")
 	}
 	var n number
-	return s.number(c, &n)
+	return numeric(c) && s.number(c, &n)
 }
+
+// numeric says whether a number may begin with c.
+func numeric(c byte) bool { return c-'0' <= 9 || c == '-' }
 
 func (s *scanner) skipObject() bool {
 	for more, ok := s.open('}'); ; more, ok = s.more('}') {

@@ -3,9 +3,12 @@ package events_test
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"testing/fstest"
 
 	"smelt"
+	"smelt/internal/columns"
+	"smelt/internal/events"
 )
 
 // declare makes columns of "name type", with a ! for not null.
@@ -47,3 +50,12 @@ const everyValue = `{"yes": true, "tiny": -128, "small": 32767, "whole": 12345, 
 	"price": 12345678.90, "large": 1234567890123456789012345678.0123456789, "name": "K\u00f6ln \ud83d\ude00\n", "at": "2026-11-29 12:00:00.123456+01:30",
 	"sent": 1795953600123, "day": "2024-02-29", "id": "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "doc": {"a": [1.10, 1e2]}, "tags": ["a", null, "a longer one of a list"],
 	"place": {"lat": 60.17, "street no": "12 b", "more": []}, "spots": [{"n": 1, "at": "2026-11-29T12:00Z"}, {"n": null}, null], "not declared": [{"x": "y"}, false]}`
+
+// decode reads one value into a batch of its own.
+func decode(t testing.TB, declared []smelt.Column, value string) (*columns.Batch, events.Fault) {
+	t.Helper()
+	batch := columns.New(declared)
+	t.Cleanup(batch.Free)
+	row := batch.Add()
+	return batch, events.NewJSON(declared).Decode(batch, row, batch.Keep([]byte(value)))
+}

@@ -22,7 +22,7 @@ func (d *JSON) value(f *field, c *columns.Column, row int) verdict {
 			return d.ofText(f, c, row)
 		}
 	case integer, float, decimal, epoch:
-		if first-'0' <= 9 || first == '-' {
+		if numeric(first) {
 			return d.ofNumber(f, first, c, row)
 		}
 	case boolean:
