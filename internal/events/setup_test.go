@@ -27,7 +27,7 @@ func declare(lines ...string) []smelt.Column {
 
 // parse reads columns as pipeline.yml has them. The first is the event's time.
 func parse(text string) []smelt.Column {
-	declaration := "source: {kafka: t}\nevents:\n  time: t\n  columns:\n    t: timestamptz not null\n" + text
+	declaration := "source: {kafka: t}\nevents:\n  time: event time\n  columns:\n    event time: timestamptz not null\n" + text
 	p, err := smelt.ReadPipeline(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte(declaration)},
 		"p/silver.sql":   {Data: []byte("SELECT 1")},
