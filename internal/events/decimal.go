@@ -137,10 +137,10 @@ func (n *number) decimal(f *field, c *columns.Column, row int) verdict {
 	if n.negative {
 		whole = whole.negate()
 	}
-	if f.limit.high == 0 {
-		c.SetInt(row, int64(whole.low))
-	} else {
+	if c.Width == 16 {
 		c.SetInt128(row, int64(whole.high), whole.low)
+	} else {
+		c.SetInt(row, int64(whole.low))
 	}
 	return good
 }
