@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"smelt"
 	"smelt/ingest"
 	"smelt/internal/ledger"
@@ -21,6 +23,8 @@ import (
 // benchCmd holds what scripts/bench.sh measures with. It is hidden from the
 // help: its figures mean something on a stack of its own only.
 type benchCmd struct {
+	Samples benchSamples `placeholder:"FILE" help:"Where runs leave their figures."`
+
 	Fill  benchFillCmd  `cmd:"" help:"Send readings, as fast as the broker takes them."`
 	Drain benchDrainCmd `cmd:"" help:"Take what waits in Kafka to gold, and measure."`
 
@@ -28,6 +32,15 @@ type benchCmd struct {
 
 	Commits       benchCommitsCmd       `cmd:"" help:"Commit again and again, with maintenance between, and measure."`
 	Amplification benchAmplificationCmd `cmd:"" help:"Count how often compaction writes rows again."`
+
+	Publish benchPublishCmd `cmd:"" help:"Make a result of what runs have recorded."`
+	Docs    benchDocsCmd    `cmd:"" help:"Make the page of benchmarks from the results."`
+}
+
+// AfterApply lets the benches record their figures.
+func (c *benchCmd) AfterApply(k *kong.Context) error {
+	k.Bind(c)
+	return nil
 }
 
 // benchFillCmd sends readings that are spread over some time up to now.
