@@ -2,6 +2,7 @@ package smelt_test
 
 import (
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +18,20 @@ var update = flag.Bool("update", false, "rewrite what the shipped pipelines' tes
 // TestShippedPipelines runs the test.txtar of each pipeline that ships.
 func TestShippedPipelines(t *testing.T) {
 	t.Parallel()
-	pipelines, err := smelt.ReadPipelines(smelt.Shipped())
+	runTests(t, smelt.Shipped(), "sql")
+}
+
+// TestBenchPipelines runs that of each pipeline of the benches.
+func TestBenchPipelines(t *testing.T) {
+	t.Parallel()
+	const dir = "bench/pipelines"
+	runTests(t, os.DirFS(dir), dir)
+}
+
+// runTests runs the test.txtar of the pipelines of fsys, which is the folder dir.
+func runTests(t *testing.T, fsys fs.FS, dir string) {
+	t.Helper()
+	pipelines, err := smelt.ReadPipelines(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +50,7 @@ func TestShippedPipelines(t *testing.T) {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
 		if *update {
-			if err := os.WriteFile(filepath.Join("sql", p.Name, "test.txtar"), test.Format(), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, p.Name, "test.txtar"), test.Format(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			continue
