@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 # Measures smelt on a stack of its own.
-#   scripts/bench.sh drain [N]   N readings (2,000,000) wait in Kafka, in 4 partitions, until they are in gold
-#   scripts/bench.sh backfill [N]   N readings (1,000,000) of history are corrected under a stream of 1,000 a second
-#   scripts/bench.sh commits [N]    N commits (5,000) to one table, with maintenance as it comes in a stream
-#   scripts/bench.sh amplification  how often compaction writes rows again: a day of an event a second, and a drain
+#   scripts/bench.sh drain [fleet|sensors] [N]      N events (2,000,000) wait in Kafka, in 4 partitions, until they are in gold
+#   scripts/bench.sh idle [RATE] [SECONDS]          what smelt run costs while RATE events a second come (0, 10 and 1,000 in turn)
+#   scripts/bench.sh freshness [SECONDS] [--freshness D]    how long an event takes to gold, at 1,000 a second; D is smelt run's
+#   scripts/bench.sh backfill [N]                   N readings (1,000,000) of history are corrected under a stream of 1,000 a second
+#   scripts/bench.sh commits [N]                    N commits (5,000) to one table, with maintenance as it comes in a stream
+#   scripts/bench.sh amplification                  how often compaction writes rows again: a day of an event a second, and a drain
+#   scripts/bench.sh docs                           makes docs/benchmarks.md of bench/results
+# With --runs N each runs N times; the medians, with their spread, become a file of bench/results.
+# A bench NAME may also be scripts/bench/NAME.sh: it is sourced, and defines a function NAME, with - as _, like those here.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$root/scripts/demo.sh"
@@ -13,74 +18,169 @@ usage() {
 	exit 2
 }
 
-# stack starts the embedded services, on a lake of its own.
+# count refuses what is no number.
+count() { case $1 in '' | *[!0-9]*) usage ;; esac }
+
+smelt() { "$root/bin/smelt" "$@"; }
+
+# measure runs a command of smelt bench; what it logs is shown when it fails.
+measure() {
+	smelt bench --samples "$samples" "$@" 2>"$SMELT_HOME/bench.log" || { tail -n 3 "$SMELT_HOME/bench.log" >&2; exit 1; }
+}
+
+# stack starts the embedded services, on a lake of its own, in place of the one before.
 stack() {
+	[ "$SMELT_HOME" = "$kept" ] || leave_lake
 	own_lake bench
-	"$root/bin/smelt" stack >"$SMELT_HOME/stack.out" 2>"$SMELT_HOME/stack.log" &
+	smelt stack >"$SMELT_HOME/stack.out" 2>"$SMELT_HOME/stack.log" &
 	until [ -s "$SMELT_HOME/stack.out" ]; do
 		kill -0 $! 2>/dev/null || { tail "$SMELT_HOME/stack.log" >&2; exit 1; }
 		sleep 0.2
 	done
 }
 
-drain() {
-	local n=${1:-2000000}
-	case $n in '' | *[!0-9]*) usage ;; esac
-	echo "-- $n readings in 4 partitions; all stages at once, as in production"
-	stack
-	"$root/bin/smelt" bench fill "$n"
-	"$root/bin/smelt" bench drain 2>"$SMELT_HOME/drain.log" || { tail -n 3 "$SMELT_HOME/drain.log" >&2; exit 1; }
-	"$root/bin/smelt" verify
-	leave_lake
-	echo "-- the same, stage by stage"
-	stack
-	"$root/bin/smelt" bench fill "$n"
-	"$root/bin/smelt" bench drain --stepwise 2>"$SMELT_HOME/drain.log" || { tail -n 3 "$SMELT_HOME/drain.log" >&2; exit 1; }
+# alive says whether the pipeline answers.
+alive() { smelt status --json 2>/dev/null | grep -q '"running":true'; }
+
+# run starts the pipelines in the background.
+run() {
+	smelt run "$@" 2>"$SMELT_HOME/run.log" &
+	await alive || { tail -n 3 "$SMELT_HOME/run.log" >&2; exit 1; }
 }
 
-# alive says whether the pipeline answers.
-alive() { "$root/bin/smelt" status --json 2>/dev/null | grep -q '"running":true'; }
+# Each bench is a function of its name: one run, on its arguments. It records its figures (measure), and says what its
+# result is called and what it is about. A bench that measures other programs adds their versions.
+
+drain() {
+	local what=sensors n how
+	case ${1:-} in fleet | sensors) what=$1 && shift ;; esac
+	n=${1:-2000000}
+	count "$n"
+	result=drain-$what
+	about="$n events wait in 4 partitions of a topic. They go to bronze, silver and gold: first with all stages at once, as in \`smelt run\` without
+maintenance; then, with a new stack, stage by stage. After each, every row is counted."
+	case $what in
+	fleet)
+		export SMELT_PIPELINES=$root/bench/pipelines
+		about+=" The events are vehicles' telemetry, of about 182 bytes; one in 20 is a duplicate. Silver has 12 partitions a day and an exact
+key; gold has a row a vehicle, metric and minute."
+		;;
+	sensors)
+		about+=" The events are temperature readings, of about 95 bytes; one in 200 is malformed. Silver looks each sensor's place up in a reference
+table; gold has a row a city and hour."
+		;;
+	esac
+	for how in '' --stepwise; do
+		stack
+		smelt bench fill "$n"
+		measure drain ${how:+"$how"}
+		[ -n "$how" ] || smelt verify
+	done
+}
+
+idle() {
+	local rates=${1:-0 10 1000} seconds=${2:-60} rate
+	count "${rates// /}" && count "$seconds"
+	result=idle
+	about="\`smelt run\` with its defaults, on the pipeline that ships, while readings come at a steady rate: its CPU over $seconds seconds, after 30 seconds
+of warm-up. 100 % is one core."
+	for rate in $rates; do
+		stack
+		smelt bench fill 1000
+		run
+		[ "$rate" = 0 ] || smelt generate --rate "$rate" 2>"$SMELT_HOME/generate.log" &
+		measure idle "$rate" --for "${seconds}s"
+	done
+}
+
+freshness() {
+	local seconds=${1:-600}
+	count "$seconds"
+	result=freshness${fresh:+-$fresh}
+	about="1,000 readings a second come in while \`smelt run${fresh:+ --freshness $fresh}\` works, for $seconds seconds. For each of them: the time from the
+event to the first commit of gold that has it. A commit's time is taken just before it is published, some 10 ms before others can read it."
+	stack
+	smelt bench fill 1000
+	run ${fresh:+--freshness "$fresh"}
+	smelt generate --rate 1000 --mess 0 2>"$SMELT_HOME/generate.log" &
+	measure freshness --for "${seconds}s"
+}
 
 backfill() {
 	local n=${1:-1000000} live
-	case $n in '' | *[!0-9]*) usage ;; esac
-	echo "-- $n readings of the last 3 days, then 1,000 a second; hel-001 was in the wrong city all the time"
+	count "$n"
+	result=backfill
+	about="$n readings of the last 3 days are in gold, and 1,000 a second come in; one sensor of three was in the wrong city all the time. \`smelt backfill
+--reference-changes\` corrects it; then \`--all\` replays all of history. The backfill's rate counts from its plan to its commit. Silver's rate is that of
+the same history, without a stream and by itself."
 	stack
-	"$root/bin/smelt" bench fill "$n" --span 72h
-	"$root/bin/smelt" bench drain 2>"$SMELT_HOME/drain.log" || { tail -n 3 "$SMELT_HOME/drain.log" >&2; exit 1; }
-	"$root/bin/smelt" run 2>"$SMELT_HOME/run.log" &
-	"$root/bin/smelt" generate --rate 1000 2>"$SMELT_HOME/generate.log" &
+	smelt bench fill "$n" --span 72h
+	smelt bench --samples "$SMELT_HOME/drain.ndjson" drain --stepwise 2>"$SMELT_HOME/drain.log" || { tail -n 3 "$SMELT_HOME/drain.log" >&2; exit 1; }
+	run
+	smelt generate --rate 1000 2>"$SMELT_HOME/generate.log" &
 	live=$!
-	await alive || { tail -n 3 "$SMELT_HOME/run.log" >&2; exit 1; }
-	"$root/bin/smelt" bench backfill 2>"$SMELT_HOME/backfill.log" || { tail -n 3 "$SMELT_HOME/backfill.log" >&2; exit 1; }
+	measure backfill --drain "$SMELT_HOME/drain.ndjson"
 	kill "$live"
 	wait "$live" || true
-	"$root/bin/smelt" verify
+	smelt verify
 }
 
 commits() {
 	local n=${1:-5000}
-	case $n in '' | *[!0-9]*) usage ;; esac
-	echo "-- are commits as quick at the end as at the beginning?"
+	count "$n"
+	result=commits
+	about="$n commits of a file of 2 rows each to one table, with maintenance when it would come in a stream: are commits as quick at the end as at the
+beginning?"
 	stack
-	"$root/bin/smelt" bench commits "$n"
+	measure commits "$n"
 }
 
 amplification() {
-	echo "-- a day of an event a second, in files of two rows"
+	result=amplification
+	about="How often compaction writes rows again: a day of an event a second, in files of 2 rows; then 3,000,000 rows in files of 30,000. All go to a
+partition that stays open."
 	stack
-	"$root/bin/smelt" bench amplification 86400
-	leave_lake
-	echo "-- a drain: files of 30,000 rows"
+	measure amplification 86400
 	stack
-	"$root/bin/smelt" bench amplification 3000000 --each 30000 --every 4
+	measure amplification 3000000 --each 30000 --every 4
 }
 
+# commit names what is measured.
+commit() {
+	local changes
+	changes=$(git -C "$root" status --porcelain -- . ':!bench/results' ':!docs/benchmarks.md')
+	echo "$(git -C "$root" rev-parse --short=12 HEAD)${changes:+, changed}"
+}
+
+bench=${1:-} command="scripts/bench.sh $*" runs='' fresh='' result='' about='' versions=() arguments=()
+[ -z "$bench" ] || shift
+while [ $# -gt 0 ]; do
+	case $1 in
+	--runs) count "${2:-}" && runs=$2 && shift 2 ;;
+	--freshness) fresh=${2:-} && shift 2 ;;
+	*) arguments+=("$1") && shift ;;
+	esac
+done
 build
-case ${1:-} in
-commits) commits "${2:-}" ;;
-amplification) amplification ;;
-drain) drain "${2:-}" ;;
-backfill) backfill "${2:-}" ;;
-*) usage ;;
+case $bench in
+drain | idle | freshness | backfill | commits | amplification) ;;
+docs)
+	smelt bench docs "$root/bench/results" "$root/docs/benchmarks.md"
+	exit
+	;;
+*)
+	[ -f "$root/scripts/bench/$bench.sh" ] || usage
+	. "$root/scripts/bench/$bench.sh"
+	;;
 esac
+measured=$(commit) # as it is built
+samples=$kept/bench-$bench.ndjson # stays there when a run fails
+mkdir -p "$kept"
+rm -f "$samples"
+for ((i = 1; i <= ${runs:-1}; i++)); do
+	[ -z "$runs" ] || say "run $i of $runs"
+	"${bench//-/_}" "${arguments[@]}"
+done
+[ -z "$runs" ] ||
+	smelt bench --samples "$samples" publish "$result" --about "$about" --command "$command" --commit "$measured" "${versions[@]}" --dir "$root/bench/results"
+rm -f "$samples"

@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	stdio "io"
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,13 +15,14 @@ import (
 	"smelt"
 	"smelt/backfill"
 	"smelt/bronze"
-	"smelt/internal/audit"
 	"smelt/internal/duck"
+	"smelt/silver"
 )
 
 // benchBackfillCmd corrects history under a live stream.
 type benchBackfillCmd struct {
 	Before time.Duration `default:"30s" help:"How long the stream is measured by itself."`
+	Drain  benchSamples  `required:"" placeholder:"FILE" help:"What the drain of history recorded, stage by stage."`
 }
 
 // What is corrected: the row of the demo's reference table that is wrong.
@@ -32,27 +32,19 @@ const (
 	benchCorrect = "UPDATE public.locations SET city = 'Helsinki' WHERE sensor_id = '" + benchSensor + "'"
 )
 
-// benchFresh is how old the newest event in gold may be before the stream counts
-// as live, and benchLive how long that may take.
-const (
-	benchFresh = 10 * time.Second
-	benchLive  = 2 * time.Minute
-)
-
 // Run measures a stream that runs already, corrects the reference table, and
 // measures the stream and the backfill; then it replays all of history.
-func (c *benchBackfillCmd) Run(ctx context.Context, s *settings, io *streams) error {
-	pipelines, err := s.pipelines()
+func (c *benchBackfillCmd) Run(ctx context.Context, s *settings, io *streams, bench *benchCmd) error {
+	stream, err := s.openStream(ctx)
 	if err != nil {
 		return err
 	}
-	l, err := s.openLake(ctx)
-	if err != nil {
+	defer stream.lake.Close()
+	b := &benchBackfill{stream: stream, io: io}
+	if err := b.drained(c.Drain); err != nil {
 		return err
 	}
-	defer l.Close()
-	b := &benchBackfill{stream: &stream{s, l, pipelines[0]}, io: io}
-	if err := b.live(ctx); err != nil {
+	if err := b.stream.live(ctx); err != nil {
 		return err
 	}
 	quiet, err := b.stream.observe(ctx, func() error {
@@ -65,7 +57,7 @@ func (c *benchBackfillCmd) Run(ctx context.Context, s *settings, io *streams) er
 		return err
 	}
 	b.print("stream alone", "%s", quiet)
-	if err := l.Database.Exec(ctx, benchCorrect); err != nil {
+	if err := stream.lake.Database.Exec(ctx, benchCorrect); err != nil {
 		return err
 	}
 	if err := b.measure(ctx, "--reference-changes"); err != nil {
@@ -74,35 +66,38 @@ func (c *benchBackfillCmd) Run(ctx context.Context, s *settings, io *streams) er
 	if err := b.old(ctx); err != nil {
 		return err
 	}
-	return b.measure(ctx, "--all")
+	if err := b.measure(ctx, "--all"); err != nil {
+		return err
+	}
+	return bench.Samples.record(io.Out, b.samples...)
 }
 
 // benchBackfill measures backfills beside a stream.
 type benchBackfill struct {
-	stream *stream
-	io     *streams
+	stream  *stream
+	io      *streams
+	samples []benchSample
+	silver  float64 // events a second, of silver alone
+}
+
+// drained notes how fast silver was by itself.
+func (b *benchBackfill) drained(drain benchSamples) error {
+	samples, err := drain.read()
+	if err != nil {
+		return err
+	}
+	name := silver.TableName(b.stream.pipeline.Name)
+	i := slices.IndexFunc(samples, func(s benchSample) bool { return s.Of == name && s.Unit == "events/s" })
+	if i < 0 {
+		return fmt.Errorf("%s has no events/s of %s", drain, name)
+	}
+	b.silver = samples[i].Value
+	b.samples = append(b.samples, samples[i])
+	return nil
 }
 
 func (b *benchBackfill) print(what, format string, args ...any) {
 	fmt.Fprintf(b.io.Out, "%-14s %s\n", what, fmt.Sprintf(format, args...))
-}
-
-// live waits until the stream has caught up.
-func (b *benchBackfill) live(ctx context.Context) error {
-	waiting, stop := context.WithTimeout(ctx, benchLive)
-	defer stop()
-	for {
-		r, err := audit.Count(waiting, b.stream.lake.Store, b.stream.lake.Tables, b.stream.pipeline, time.Now())
-		if err != nil {
-			return err
-		}
-		if r.FreshSeconds != nil && *r.FreshSeconds < benchFresh.Seconds() {
-			return nil
-		}
-		if !pause(waiting, sampleEvery) {
-			return fmt.Errorf("gold is not fresh after %s: does the stream run?", benchLive)
-		}
-	}
 }
 
 // measure runs a backfill in a process of its own, and prints what it took.
@@ -140,6 +135,12 @@ func (b *benchBackfill) measure(ctx context.Context, scope string) error {
 	b.print("  cost", "%d of %d silver files, %d of %d bronze objects (%.1f MiB)",
 		r.Plan.Files, len(files), r.Result.Objects, objects, float64(r.Result.Bytes)/(1<<20))
 	b.print("  stream", "kept waiting %.2f s; %s", r.Result.Pause.Seconds(), during)
+	of, rate := "backfill "+scope, float64(r.Result.Replayed)/replaying
+	b.samples = append(b.samples,
+		benchSample{of, 100 * rate / b.silver, "% of silver's rate"}, benchSample{of, rate, "events/s"},
+		benchSample{of, r.Result.Pause.Seconds(), "s, the longest that the stream was kept waiting"},
+		benchSample{of, during.longestGap().Seconds(), "s, the longest between two commits of the stream"},
+		benchSample{of, r.peak, "GiB of peak RSS"})
 	return nil
 }
 
@@ -185,39 +186,10 @@ func (b *benchBackfill) objects(ctx context.Context) (n int, err error) {
 }
 
 // old counts the rows of silver that the correction has missed.
-func (b *benchBackfill) old(ctx context.Context) (err error) {
-	db, err := b.stream.settings.openDuck("bench")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	parts, err := b.stream.settings.parts(b.stream.lake, db, "bench", newLog(stdio.Discard))
-	if err != nil {
-		return err
-	}
-	session, err := db.Session(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	t, err := b.stream.silver(ctx)
-	if err != nil {
-		return err
-	}
-	current, _ := t.Current()
-	files, err := t.Files(ctx, current.ID)
-	if err != nil {
-		return err
-	}
-	paths, release, err := parts.Area.Fetch(ctx, files)
-	if err != nil {
-		return err
-	}
-	defer release()
+func (b *benchBackfill) old(ctx context.Context) error {
 	var all, wrong int64
-	err = session.Row(ctx, fmt.Sprintf("SELECT count(*), count(*) FILTER (city = %s) FROM %s WHERE sensor_id = %s",
-		duck.Literal(benchWrong), duck.ReadParquet(t.Columns(), paths), duck.Literal(benchSensor)), &all, &wrong)
-	if err != nil {
+	query := fmt.Sprintf(" SELECT count(*), count(*) FILTER (city = %s) FROM rows WHERE sensor_id = %s", duck.Literal(benchWrong), duck.Literal(benchSensor))
+	if err := b.stream.ask(ctx, query, &all, &wrong); err != nil {
 		return err
 	}
 	if wrong > 0 {

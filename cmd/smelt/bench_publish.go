@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"smelt/internal/duck"
 )
 
 // benchPublishCmd makes a result of what the runs of a bench have recorded.
@@ -47,11 +45,11 @@ func (c *benchPublishCmd) Run(ctx context.Context, s *settings, io *streams, ben
 
 // duckVersion asks DuckDB for its version.
 func (s *settings) duckVersion(ctx context.Context) (version string, err error) {
-	db, err := duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: s.tempDir("bench")})
+	db, done, err := s.scratchDuck()
 	if err != nil {
 		return "", err
 	}
-	defer db.Close()
+	defer done()
 	session, err := db.Session(ctx)
 	if err != nil {
 		return "", err

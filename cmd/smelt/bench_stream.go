@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	stdio "io"
 	"slices"
 	"strings"
 	"time"
@@ -15,14 +16,63 @@ import (
 	"smelt/silver"
 )
 
-// sampleEvery is how often the stream's freshness is looked at.
-const sampleEvery = 500 * time.Millisecond
+const (
+	// sampleEvery is how often the stream's freshness is looked at.
+	sampleEvery = 500 * time.Millisecond
+
+	// benchFresh is how old the newest event in gold may be before the stream counts
+	// as live, and benchLive how long that may take.
+	benchFresh = 10 * time.Second
+	benchLive  = 2 * time.Minute
+)
 
 // stream is a pipeline that runs in another process, as seen from outside.
 type stream struct {
 	settings *settings
 	lake     *lake
 	pipeline *smelt.Pipeline
+}
+
+// openStream looks at the first pipeline.
+func (s *settings) openStream(ctx context.Context) (*stream, error) {
+	pipelines, err := s.pipelines()
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.openLake(ctx)
+	return &stream{s, l, pipelines[0]}, err
+}
+
+// live waits until the stream has caught up.
+func (s *stream) live(ctx context.Context) error {
+	waiting, stop := context.WithTimeout(ctx, benchLive)
+	defer stop()
+	for {
+		r, err := audit.Count(waiting, s.lake.Store, s.lake.Tables, s.pipeline, time.Now())
+		if err != nil {
+			return err
+		}
+		if r.FreshSeconds != nil && *r.FreshSeconds < benchFresh.Seconds() {
+			return nil
+		}
+		if !pause(waiting, sampleEvery) {
+			return fmt.Errorf("gold is not fresh after %s: does the stream run?", benchLive)
+		}
+	}
+}
+
+// ask runs a query over silver's rows.
+func (s *stream) ask(ctx context.Context, query string, dest ...any) error {
+	db, err := s.settings.openDuck("bench")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	parts, err := s.settings.parts(s.lake, db, "bench", newLog(stdio.Discard))
+	if err != nil {
+		return err
+	}
+	return askRows(ctx, parts, silver.TableName(s.pipeline.Name), query, dest...)
 }
 
 // observed is how the stream was while something went on.
@@ -158,6 +208,14 @@ func (st steps) longest() (seconds float64) {
 		}
 	}
 	return seconds
+}
+
+// longestGap is the longest time between two commits; 0 when there were no two.
+func (o observed) longestGap() time.Duration {
+	if len(o.gaps) == 0 {
+		return 0
+	}
+	return o.gaps[len(o.gaps)-1]
 }
 
 // String writes what was observed as one line.

@@ -5,7 +5,7 @@ SELECT
     tenant_id,
     device_id,
     metric,
-    count(*)                                                                AS events,
+    count(*)                                                                AS readings,
     avg(TRY_CAST(value AS DECIMAL(18, 6)))                                  AS avg_value,
     min(value)                                                              AS min_value,
     max(value)                                                              AS max_value,
