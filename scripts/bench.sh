@@ -7,11 +7,13 @@
 #   scripts/bench.sh commits [N]                    N commits (5,000) to one table, with maintenance as it comes in a stream
 #   scripts/bench.sh amplification                  how often compaction writes rows again: a day of an event a second, and a drain
 #   scripts/bench.sh docs                           makes docs/benchmarks.md of bench/results
-# With --runs N each runs N times; the medians, with their spread, become a file of bench/results.
+# With --runs N each runs N times; the medians, with their spread, become a file of bench/results and a part of docs/benchmarks.md.
 # A bench NAME may also be scripts/bench/NAME.sh: it is sourced, and defines a function NAME, with - as _, like those here.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$root/scripts/demo.sh"
+
+results=$root/bench/results
 
 usage() {
 	sed -n 's/^#   //p' "${BASH_SOURCE[0]}" >&2
@@ -39,6 +41,12 @@ stack() {
 	done
 }
 
+# docs makes the page of all results.
+docs() { smelt bench docs "$results" "$root/docs/benchmarks.md"; }
+
+# grouped writes a number as 2,000,000.
+grouped() { sed ':again; s/\B[0-9]\{3\}\>/,&/; t again' <<<"$1"; }
+
 # alive says whether the pipeline answers.
 alive() { smelt status --json 2>/dev/null | grep -q '"running":true'; }
 
@@ -57,7 +65,7 @@ drain() {
 	n=${1:-2000000}
 	count "$n"
 	result=drain-$what
-	about="$n events wait in 4 partitions of a topic. They go to bronze, silver and gold: first with all stages at once, as in \`smelt run\` without
+	about="$(grouped "$n") events wait in 4 partitions of a topic. They go to bronze, silver and gold: first with all stages at once, as in \`smelt run\` without
 maintenance; then, with a new stack, stage by stage. After each, every row is counted."
 	case $what in
 	fleet)
@@ -110,7 +118,7 @@ backfill() {
 	local n=${1:-1000000} live
 	count "$n"
 	result=backfill
-	about="$n readings of the last 3 days are in gold, and 1,000 a second come in; one sensor of three was in the wrong city all the time. \`smelt backfill
+	about="$(grouped "$n") readings of the last 3 days are in gold, and 1,000 a second come in; one sensor of three was in the wrong city all the time. \`smelt backfill
 --reference-changes\` corrects it; then \`--all\` replays all of history. The backfill's rate counts from its plan to its commit. Silver's rate is that of
 the same history, without a stream and by itself."
 	stack
@@ -129,7 +137,7 @@ commits() {
 	local n=${1:-5000}
 	count "$n"
 	result=commits
-	about="$n commits of a file of 2 rows each to one table, with maintenance when it would come in a stream: are commits as quick at the end as at the
+	about="$(grouped "$n") commits of a file of 2 rows each to one table, with maintenance when it would come in a stream: are commits as quick at the end as at the
 beginning?"
 	stack
 	measure commits "$n"
@@ -149,7 +157,7 @@ partition that stays open."
 commit() {
 	local changes
 	changes=$(git -C "$root" status --porcelain -- . ':!bench/results' ':!docs/benchmarks.md')
-	echo "$(git -C "$root" rev-parse --short=12 HEAD)${changes:+, changed}"
+	echo "$(git -C "$root" rev-parse --short=12 HEAD)${changes:+ with changes}"
 }
 
 bench=${1:-} command="scripts/bench.sh $*" runs='' fresh='' result='' about='' versions=() arguments=()
@@ -165,7 +173,7 @@ build
 case $bench in
 drain | idle | freshness | backfill | commits | amplification) ;;
 docs)
-	smelt bench docs "$root/bench/results" "$root/docs/benchmarks.md"
+	docs
 	exit
 	;;
 *)
@@ -181,6 +189,8 @@ for ((i = 1; i <= ${runs:-1}; i++)); do
 	[ -z "$runs" ] || say "run $i of $runs"
 	"${bench//-/_}" "${arguments[@]}"
 done
-[ -z "$runs" ] ||
-	smelt bench --samples "$samples" publish "$result" --about "$about" --command "$command" --commit "$measured" "${versions[@]}" --dir "$root/bench/results"
+if [ -n "$runs" ]; then
+	smelt bench --samples "$samples" publish "$result" --about "$about" --command "$command" --commit "$measured" "${versions[@]}" --dir "$results"
+	docs
+fi
 rm -f "$samples"

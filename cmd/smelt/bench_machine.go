@@ -36,7 +36,7 @@ func thisMachine() (m benchMachine, err error) {
 	if _, err := fmt.Sscanf(string(memory), "MemTotal: %f kB", &kib); err != nil {
 		return m, fmt.Errorf("/proc/meminfo: %w", err)
 	}
-	m.Memory = kib / (1 << 20)
+	m.Memory = rounded(kib / (1 << 20))
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	m.Kernel = "Linux " + strings.TrimSpace(string(kernel))
 	return m, err

@@ -27,6 +27,9 @@ func (c *benchPublishCmd) Run(ctx context.Context, s *settings, io *streams, ben
 	if err != nil {
 		return err
 	}
+	if len(samples) == 0 {
+		return fmt.Errorf("%s: nothing was recorded", bench.Samples)
+	}
 	r := benchResult{Bench: c.Bench, About: c.About, Command: c.Command, Date: today(time.Now()), Versions: map[string]string{
 		"go": strings.TrimPrefix(runtime.Version(), "go"), "smelt": c.Commit,
 	}}
@@ -38,8 +41,10 @@ func (c *benchPublishCmd) Run(ctx context.Context, s *settings, io *streams, ben
 	if r.Versions["DuckDB"], err = s.duckVersion(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(io.Out, "-- %s: medians of %d, with the spread\n", c.Bench, len(r.Figures[0].Runs))
-	r.print(io.Out)
+	if n := len(r.Figures[0].Runs); n > 1 {
+		fmt.Fprintf(io.Out, "-- %s: medians of %d, with the spread\n", c.Bench, n)
+		r.print(io.Out)
+	}
 	return r.write(c.Dir)
 }
 

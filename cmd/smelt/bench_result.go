@@ -142,6 +142,7 @@ func (file benchSamples) record(out stdio.Writer, samples ...benchSample) (err e
 	defer func() { err = errors.Join(err, f.Close()) }()
 	lines := json.NewEncoder(f)
 	for _, s := range samples {
+		s.Value = rounded(s.Value)
 		if err := lines.Encode(s); err != nil {
 			return err
 		}
@@ -165,6 +166,15 @@ func (file benchSamples) read() (samples []benchSample, err error) {
 		}
 		samples = append(samples, s)
 	}
+}
+
+// rounded leaves six digits of a figure, more than it is worth.
+func rounded(v float64) float64 {
+	if v == 0 {
+		return 0
+	}
+	scale := math.Pow10(5 - int(math.Floor(math.Log10(math.Abs(v)))))
+	return math.Round(v*scale) / scale
 }
 
 // threeDigits writes a figure with three digits, or all that stand before the point.
