@@ -30,6 +30,8 @@ type Refiner struct {
 	shown   *duck.BatchRows // those of them that bronze.<pipeline> shows
 	lacking *duck.BatchRows // those of them that lack a reference row, which work.unmatched shows
 	rejects *rejects
+	rows    []siftedRow
+	twins   *twins
 	most    int // bytes of text that are worked on at once
 }
 
@@ -48,7 +50,7 @@ func OpenRefiner(ctx context.Context, cfg Config) (*Refiner, error) {
 	}
 	r := &Refiner{
 		Config: cfg, session: session, transform: &transformer{session: session, pipeline: cfg.Pipeline},
-		records: NewRecords(cfg.Pipeline.Events), lacking: newLacking(), rejects: newRejects(), most: batchBytes,
+		records: NewRecords(cfg.Pipeline.Events), lacking: newLacking(), rejects: newRejects(), twins: newTwins(cfg.Pipeline.Events.Watermark.Microseconds()), most: batchBytes,
 	}
 	if cfg.BatchBytes > 0 {
 		r.most = cfg.BatchBytes

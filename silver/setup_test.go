@@ -21,9 +21,9 @@ type lake struct {
 }
 
 // open makes a line over a pipeline in memory.
-func open(t *testing.T, p *smelt.Pipeline, options ...func(*line.Parts)) *lake {
+func open(t testing.TB, p *smelt.Pipeline, options ...func(*line.Parts)) *lake {
 	t.Helper()
-	db, err := duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: t.TempDir()})
+	db, err := duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: t.TempDir(), Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

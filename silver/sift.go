@@ -47,7 +47,7 @@ func (r *Refiner) sift(ctx context.Context, now time.Time, partition []duck.Part
 	for _, f := range r.records.faults {
 		r.rejects.add(r.records, f.row, f.Fault, now)
 	}
-	s := &sifted{rejects: r.rejects}
+	s := &sifted{rejects: r.rejects, rows: r.rows[:0]}
 	if len(r.records.good) == 0 {
 		return s, nil
 	}
@@ -55,7 +55,8 @@ func (r *Refiner) sift(ctx context.Context, now time.Time, partition []duck.Part
 		return nil, err
 	}
 	if len(r.Pipeline.Silver.Unique) > 0 {
-		s.twins = newTwins(r.Pipeline.Events.Watermark.Microseconds())
+		r.twins.reset()
+		s.twins = r.twins
 	}
 	n := narrow{sifted: s, refiner: r, partition: len(partition), now: now, groups: map[string]int32{},
 		places: newPlaces(r.records), given: make([]bool, r.records.Batch.Len())}
@@ -73,6 +74,7 @@ func (r *Refiner) sift(ctx context.Context, now time.Time, partition []duck.Part
 		}
 		return nil, r.transform.blame(err)
 	}
+	r.rows = s.rows // with the memory that they have grown to
 	for _, row := range r.records.good {
 		if !n.given[row] {
 			s.rejects.add(r.records, row, events.Fault{Reason: ReasonFiltered}, now)

@@ -16,7 +16,7 @@ type twins struct {
 	tolerance int64 // microseconds
 	seed      maphash.Seed
 
-	slots []int32  // by hash: the number of a key and 1; 0: none
+	slots []slot
 	keys  []byte   // of all new rows, one after the other
 	ends  []int    // where each key ends
 	sums  []uint64 // its hash
@@ -26,6 +26,13 @@ type twins struct {
 	next   []int32 // by row: another one of its key, or -1
 	known  map[int32][]seen
 	shared map[int32]bool // keys that several new rows have
+}
+
+// slot is a place of the hash table: the number of a key, and the part of its hash
+// that does not lead here, so that most keys that differ do so at first sight.
+type slot struct {
+	tag    uint32
+	number int32 // and 1; 0: the slot is free
 }
 
 // seen is a row by its event time and lineage.
@@ -45,9 +52,18 @@ type twin struct{ row, of seen }
 
 func newTwins(tolerance int64) *twins {
 	return &twins{
-		tolerance: tolerance, seed: maphash.MakeSeed(), slots: make([]int32, 1024),
+		tolerance: tolerance, seed: maphash.MakeSeed(), slots: make([]slot, 1024),
 		known: map[int32][]seen{}, shared: map[int32]bool{},
 	}
+}
+
+// reset forgets all rows. The memory stays for the next ones.
+func (t *twins) reset() {
+	clear(t.slots)
+	clear(t.known)
+	clear(t.shared)
+	t.keys, t.ends, t.sums, t.first = t.keys[:0], t.ends[:0], t.sums[:0], t.first[:0]
+	t.rows, t.next = t.rows[:0], t.next[:0]
 }
 
 // add takes in a new row.
@@ -56,11 +72,11 @@ func (t *twins) add(key []byte, row seen) {
 		t.grow()
 	}
 	sum := maphash.Bytes(t.seed, key)
-	slot, k := t.find(sum, key)
+	at, k := t.find(sum, key)
 	before := int32(-1)
 	if k < 0 {
 		k = int32(len(t.ends))
-		t.slots[slot] = k + 1
+		t.slots[at] = slot{uint32(sum >> 32), k + 1}
 		t.keys = append(t.keys, key...)
 		t.ends, t.sums, t.first = append(t.ends, len(t.keys)), append(t.sums, sum), append(t.first, 0)
 	} else {
@@ -78,12 +94,12 @@ func (t *twins) meet(key []byte, row seen) {
 }
 
 // find gives the number of a key, or -1 and the slot where it would be.
-func (t *twins) find(sum uint64, key []byte) (slot int, k int32) {
+func (t *twins) find(sum uint64, key []byte) (at int, k int32) {
 	mask := len(t.slots) - 1
-	for slot = int(sum) & mask; ; slot = (slot + 1) & mask {
-		k = t.slots[slot] - 1
-		if k < 0 || t.sums[k] == sum && bytes.Equal(t.key(k), key) {
-			return slot, k
+	for at = int(sum) & mask; ; at = (at + 1) & mask {
+		s := t.slots[at]
+		if s.number == 0 || s.tag == uint32(sum>>32) && bytes.Equal(t.key(s.number-1), key) {
+			return at, s.number - 1
 		}
 	}
 }
@@ -97,14 +113,14 @@ func (t *twins) key(k int32) []byte {
 }
 
 func (t *twins) grow() {
-	t.slots = make([]int32, 2*len(t.slots))
+	t.slots = make([]slot, 2*len(t.slots))
 	mask := len(t.slots) - 1
 	for k, sum := range t.sums {
-		slot := int(sum) & mask
-		for t.slots[slot] != 0 {
-			slot = (slot + 1) & mask
+		at := int(sum) & mask
+		for t.slots[at].number != 0 {
+			at = (at + 1) & mask
 		}
-		t.slots[slot] = int32(k) + 1
+		t.slots[at] = slot{uint32(sum >> 32), int32(k) + 1}
 	}
 }
 

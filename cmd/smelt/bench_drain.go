@@ -35,7 +35,7 @@ func (c *benchDrainCmd) Run(ctx context.Context, s *settings, io *streams, bench
 	if err != nil {
 		return err
 	}
-	db, err := s.openDuck("bench")
+	db, err := s.openLineDuck("bench")
 	if err != nil {
 		return err
 	}

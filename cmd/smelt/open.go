@@ -141,6 +141,13 @@ func (s *settings) openDuck(name string) (*duck.DB, error) {
 	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: s.tempDir(name)})
 }
 
+// openLineDuck starts the DuckDB of running lines. Each session works on one thread:
+// on several it costs a third more CPU, most of it in waiting for each other, and
+// the stages run side by side as it is.
+func (s *settings) openLineDuck(name string) (*duck.DB, error) {
+	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: s.tempDir(name), Threads: 1})
+}
+
 // tempDir is a command's folder for files on their way.
 func (s *settings) tempDir(name string) string { return filepath.Join(s.Home, "tmp", name) }
 

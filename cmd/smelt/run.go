@@ -42,7 +42,7 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	if err := os.RemoveAll(s.tempDir("run")); err != nil { // what a killed one has left
 		return err
 	}
-	db, err := s.openDuck("run")
+	db, err := s.openLineDuck("run")
 	if err != nil {
 		return err
 	}

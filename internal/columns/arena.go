@@ -10,7 +10,7 @@ const (
 	// chunkBytes is how much memory is asked of the system at a time.
 	chunkBytes = 1 << 20
 	// spareBytes is how much an arena that was reset holds on to.
-	spareBytes = 64 << 20
+	spareBytes = 96 << 20
 )
 
 // arena is memory outside of Go's heap, given out in order and given back as a whole.

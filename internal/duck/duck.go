@@ -15,7 +15,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +44,12 @@ type DB struct {
 	tempDir string
 	next    atomic.Int64
 	sources *sources
+
+	threads  int // as configured
+	parallel struct {
+		mu   sync.Mutex
+		jobs int
+	}
 }
 
 // Open starts an instance in memory.
@@ -72,7 +80,7 @@ func Open(cfg Config) (*DB, error) {
 			return nil, errors.Join(fmt.Errorf("open duckdb: %s: %w", s, err), pool.Close())
 		}
 	}
-	db := &DB{pool: pool, tempDir: cfg.TempDir, sources: &sources{all: map[int64]Source{}}}
+	db := &DB{pool: pool, tempDir: cfg.TempDir, threads: cfg.Threads, sources: &sources{all: map[int64]Source{}}}
 	if err := db.register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open duckdb: %w", err), pool.Close())
 	}
@@ -86,6 +94,32 @@ func (db *DB) register() error {
 		return err
 	}
 	return errors.Join(conn.Raw(db.sources.register), conn.Close())
+}
+
+// Parallel lets all statements use every core until done is called: for the rare
+// work that is so much that somebody waits for it.
+func (db *DB) Parallel(ctx context.Context) (done func() error, err error) {
+	db.parallel.mu.Lock()
+	defer db.parallel.mu.Unlock()
+	if err := db.setThreads(ctx, runtime.NumCPU()); err != nil {
+		return nil, err
+	}
+	db.parallel.jobs++
+	return func() error {
+		db.parallel.mu.Lock()
+		defer db.parallel.mu.Unlock()
+		if db.parallel.jobs--; db.parallel.jobs > 0 || db.threads == 0 {
+			return nil
+		}
+		return db.setThreads(context.WithoutCancel(ctx), db.threads)
+	}, nil
+}
+
+func (db *DB) setThreads(ctx context.Context, n int) error {
+	if _, err := db.pool.ExecContext(ctx, fmt.Sprintf("SET threads = %d", n)); err != nil {
+		return fmt.Errorf("duckdb's threads: %w", err)
+	}
+	return nil
 }
 
 // Close ends the instance. Its sessions must be closed before.
