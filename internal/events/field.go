@@ -14,7 +14,6 @@ const (
 	good verdict = iota
 	absent
 	notJSON
-	notObject
 	missing
 	wrongType
 	outOfRange
@@ -24,7 +23,7 @@ const (
 
 // reasons are the verdicts as others read them.
 var reasons = [...]string{
-	notJSON: ReasonNotJSON, notObject: ReasonNotObject, missing: ReasonMissing, wrongType: ReasonWrongType,
+	notJSON: ReasonNotJSON, missing: ReasonMissing, wrongType: ReasonWrongType,
 	outOfRange: ReasonOutOfRange, tooPrecise: ReasonTooPrecise, badTime: ReasonBadTime,
 }
 

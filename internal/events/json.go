@@ -29,9 +29,16 @@ func NewJSON(declared []smelt.Column) *JSON {
 	return &JSON{object: newObject(declared)}
 }
 
-// Decode implements [Decoder]. Detail says where in a list or a struct the fault is.
+// Decode implements [Decoder]. A fault in a list or a struct is one of the whole
+// column; Detail says where it is.
 func (d *JSON) Decode(b *columns.Batch, row int, value []byte) Fault {
 	d.json, d.at, d.depth, d.batch = value, 0, 0, b
+	fault := d.decode(row)
+	d.json, d.batch = nil, nil // memory of the batch, which may be given back
+	return fault
+}
+
+func (d *JSON) decode(row int) Fault {
 	first := d.next()
 	if first != '{' {
 		if d.skip(first) && d.end() {
@@ -39,10 +46,10 @@ func (d *JSON) Decode(b *columns.Batch, row int, value []byte) Fault {
 		}
 		return Fault{Reason: ReasonNotJSON}
 	}
-	at, v := d.members(d.object, b.Columns, row)
+	at, v := d.members(d.object, d.batch.Columns, row)
 	switch {
 	case v == notJSON || !d.end():
-		for _, c := range b.Columns[:len(d.object.fields)] {
+		for _, c := range d.batch.Columns[:len(d.object.fields)] {
 			c.SetNull(row)
 		}
 		return Fault{Reason: ReasonNotJSON}
