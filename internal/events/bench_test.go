@@ -22,8 +22,14 @@ func samples() []sample {
 		{"sensors", declare("sensor_id varchar!", "temperature double!", "unit varchar!", "event_time timestamptz!"),
 			`{"sensor_id":"hel-001","temperature":21.5,"unit":"C","event_time":"2026-11-29T12:00:00.123Z"}`},
 		{"every type", everyType(), everyValue},
+		{"3 of 25 members", declare("id varchar!", "at timestamptz!", "total decimal(10,2)"), manyMembers},
 	}
 }
+
+const manyMembers = `{"id":"ord-000123","type":"order.created","version":3,"at":"2026-11-29T12:00:00.123Z","source":"checkout","trace":"4bf92f3577b34da6a3ce929d0e0e4736",
+	"customer":{"id":"c-77","name":"Ada Lovelace","email":"ada@example.org","tags":["vip","eu"]},"currency":"EUR","net":84.03,"tax":15.97,"total":100.00,"discount":null,"paid":true,
+	"method":"card","items":[{"sku":"A-1","n":2,"price":25.5},{"sku":"B-2","n":1,"price":49}],"ip":"192.0.2.7","agent":"Mozilla/5.0 (X11; Linux x86_64)","locale":"fi-FI","zip":"00100",
+	"city":"Helsinki","country":"FI","channel":"web","campaign":null,"retries":0,"flags":[]}`
 
 func BenchmarkJSON(b *testing.B) {
 	for _, s := range samples() {
