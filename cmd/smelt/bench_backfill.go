@@ -138,8 +138,8 @@ func (b *benchBackfill) measure(ctx context.Context, scope string) error {
 	of, rate := "backfill "+scope, float64(r.Result.Replayed)/replaying
 	b.samples = append(b.samples,
 		benchSample{of, 100 * rate / b.silver, "% of silver's rate"}, benchSample{of, rate, "events/s"},
-		benchSample{of, r.Result.Pause.Seconds(), "s, the longest that the stream was kept waiting"},
-		benchSample{of, during.longestGap().Seconds(), "s, the longest between two commits of the stream"},
+		benchSample{of, r.Result.Pause.Seconds(), "s at most that the stream was kept waiting"},
+		benchSample{of, during.longestGap().Seconds(), "s at most between two commits of the stream"},
 		benchSample{of, r.peak, "GiB of peak RSS"})
 	return nil
 }

@@ -131,22 +131,24 @@ func (a *arrivals) latencies(ctx context.Context, from, to time.Time) ([]benchSa
 		}
 	}
 	query := fmt.Sprintf(`, arrivals AS (
-			SELECT partition_id, position, min(at) AS at
-			FROM (VALUES %s) AS v(partition_id, position, at)
+			SELECT partition_id, position, min(committed) AS committed
+			FROM (VALUES %[1]s) AS v(partition_id, position, committed)
 			GROUP BY ALL
 		), latencies AS (
-			SELECT (a.at - epoch_ms(r.%[2]s)) / 1000 AS latency
-			FROM (FROM rows WHERE epoch_ms(%[2]s) >= %d AND epoch_ms(%[2]s) < %d) AS r
+			SELECT (a.committed - epoch_ms(r.%[2]s)) / 1000 AS latency
+			FROM (FROM rows WHERE epoch_ms(%[2]s) >= %[3]d AND epoch_ms(%[2]s) < %[4]d) AS r
 			ASOF LEFT JOIN arrivals AS a ON r._partition_id = a.partition_id AND r._partition_offset < a.position
 		)
-		SELECT count(*), count(latency), quantile_cont(latency, 0.5), quantile_cont(latency, 0.95), quantile_cont(latency, 0.99), max(latency) FROM latencies`,
+		SELECT count(*), count(latency), coalesce(quantile_cont(latency, 0.5), 0), coalesce(quantile_cont(latency, 0.95), 0),
+			coalesce(quantile_cont(latency, 0.99), 0), coalesce(max(latency), 0)
+		FROM latencies`,
 		strings.Join(values, ", "), duck.Quote(a.stream.pipeline.Events.Time), from.UnixMilli(), to.UnixMilli())
 	var events, found int64
 	var p50, p95, p99, most float64
 	if err := a.stream.ask(ctx, query, &events, &found, &p50, &p95, &p99, &most); err != nil {
 		return nil, err
 	}
-	if found < events {
+	if found < events || events == 0 {
 		return nil, fmt.Errorf("%d of %d events are in no commit of %s that was seen", events-found, events, a.table)
 	}
 	const of = "event to gold"

@@ -100,7 +100,7 @@ repeats its measurement.
   are noise.
 - The embedded Kafka and S3 answer from the same machine. A network between them adds latency, and costs CPU for TLS.
 - The events are generated: they have few devices and metrics, and compress better than most real ones.
-- The kernel does not write what the stack writes to disk at once, so the disk's speed hardly shows.
+- The embedded Kafka and S3 do not wait for the disk (no fsync), so its speed hardly shows.
 `
 
 // benchPage renders results as a page.
