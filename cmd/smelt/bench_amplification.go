@@ -21,7 +21,7 @@ type benchAmplificationCmd struct {
 const openGrowth = 8
 
 // Run measures what compaction writes beside what the stream does.
-func (c *benchAmplificationCmd) Run(ctx context.Context, s *settings, io *streams) error {
+func (c *benchAmplificationCmd) Run(ctx context.Context, s *settings, io *streams, bench *benchCmd) error {
 	b, done, err := s.openUpkeep(ctx, io)
 	if err != nil {
 		return err
@@ -62,10 +62,11 @@ func (c *benchAmplificationCmd) Run(ctx context.Context, s *settings, io *stream
 	}
 	u := b.ran[maintain.KindCompact]
 	bound := 1 + math.Log(float64(c.Rows)/float64(c.Each))/math.Log(openGrowth)
-	fmt.Fprintf(b.out, "rows       written %.2f times; at most %.2f = 1 + log8(%d / %d)\n", 1+float64(u.rows)/float64(c.Rows), bound, c.Rows, c.Each)
-	fmt.Fprintf(b.out, "bytes      %d KiB by the stream, %d KiB by compaction: %.2f times what came in\n", appended>>10, u.written>>10, 1+float64(u.written)/float64(appended))
 	fmt.Fprintf(b.out, "files      %d came in, %d live at most\n", files, most)
 	fmt.Fprintf(b.out, "all        %.0f s, %.1f s of CPU, peak RSS %.2f GiB\n", time.Since(began).Seconds(), (cpuTime() - cpu).Seconds(), peakRSS())
 	b.upkeep()
-	return nil
+	of := fmt.Sprintf("%s rows in files of %s", threeDigits(float64(c.Rows)), threeDigits(float64(c.Each)))
+	return bench.Samples.record(b.out,
+		benchSample{of, 1 + float64(u.rows)/float64(c.Rows), "times that a row is written"}, benchSample{of, bound, "times at most, by the rule: 1 + log8(rows / rows of a file)"},
+		benchSample{of, 1 + float64(u.written)/float64(appended), "times the stream's bytes"})
 }

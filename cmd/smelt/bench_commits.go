@@ -20,7 +20,7 @@ type benchCommitsCmd struct {
 const benchEdge = 50
 
 // Run measures whether a commit is as quick at the end as at the beginning.
-func (c *benchCommitsCmd) Run(ctx context.Context, s *settings, io *streams) error {
+func (c *benchCommitsCmd) Run(ctx context.Context, s *settings, io *streams, bench *benchCmd) error {
 	if c.Commits < 2*benchEdge {
 		return usageError{fmt.Errorf("at least %d commits", 2*benchEdge)}
 	}
@@ -65,13 +65,15 @@ func (c *benchCommitsCmd) Run(ctx context.Context, s *settings, io *streams) err
 	}
 	first, last := median(took[:benchEdge]), median(took[c.Commits-benchEdge:])
 	firstCPU, lastCPU := median(used[:benchEdge]), median(used[c.Commits-benchEdge:])
-	fmt.Fprintf(b.out, "commits    first %d %s, last %d %s: %.2f times; p99 %s, slowest %s\n",
-		benchEdge, first, benchEdge, last, float64(last)/float64(first), quantile(took, 0.99), quantile(took, 1))
-	fmt.Fprintf(b.out, "CPU        first %d %s, last %d %s: %.2f times\n", benchEdge, firstCPU, benchEdge, lastCPU, float64(lastCPU)/float64(firstCPU))
+	fmt.Fprintf(b.out, "commits    p99 %s, slowest %s\n", quantile(took, 0.99), quantile(took, 1))
 	fmt.Fprintf(b.out, "all        %.0f s, %.1f ms of CPU a commit with writing its file and maintenance\n",
 		time.Since(began).Seconds(), micros(cpuTime()-cpu, int64(c.Commits))/1000)
 	b.upkeep()
-	return nil
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	begin, end := fmt.Sprintf("first %d commits", benchEdge), fmt.Sprintf("last %d commits", benchEdge)
+	return bench.Samples.record(b.out,
+		benchSample{end, float64(last) / float64(first), "times what the first ones took"}, benchSample{end, ms(last), "ms a commit"}, benchSample{end, ms(lastCPU), "ms of CPU a commit"},
+		benchSample{begin, ms(first), "ms a commit"}, benchSample{begin, ms(firstCPU), "ms of CPU a commit"})
 }
 
 // upkeep prints what maintenance has taken.

@@ -177,7 +177,7 @@ func rounded(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// threeDigits writes a figure with three digits, or all that stand before the point.
+// threeDigits writes a figure with three digits, or with all that are before the point.
 func threeDigits(v float64) string {
 	if v == 0 {
 		return "0"
