@@ -160,6 +160,9 @@ type Progress struct {
 	Records int64 // records that went through
 	Bytes   int64 // of bronze objects, as stored, that were written or read
 	More    bool  // there is more to do at once
+
+	// Repeated is how many names occurred again within an object: the first one counts.
+	Repeated int64
 }
 
 // Stage is one stage of the line over one pipeline.

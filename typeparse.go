@@ -121,7 +121,7 @@ func (p *typeParser) decimal(start int) (Type, error) {
 	comma := p.accept(',')
 	scale, okS := p.number()
 	if !okP || !comma || !okS || !p.accept(')') {
-		return Type{}, p.faultf(p.skip(), "a decimal is written decimal(10,2)")
+		return Type{}, p.faultf(p.skip(), "a decimal is written decimal(10,2), and in braces with quotes: {type: 'decimal(10,2)'}")
 	}
 	if precision < 1 || precision > maxPrecision || scale > precision {
 		return Type{}, p.faultf(at, "a decimal has 1 to %d digits, and no more decimals than digits", maxPrecision)

@@ -17,6 +17,7 @@ type taken struct {
 	bytes      int64
 	records    int64
 	tombstones int64
+	repeated   int64 // names within an object
 	position   map[int32]int64
 	full       bool // there was more than is worked on at once
 	more       bool // bronze has more
@@ -51,11 +52,11 @@ func (s *Stage) read(ctx context.Context, before ledger.Silver, refs []bronze.Re
 		}
 		s.ends[ref.Partition] = end
 	}
-	done.records, done.tombstones = int64(s.records.Batch.Len()), s.records.tombstones
+	done.records, done.tombstones, done.repeated = int64(s.records.Batch.Len()), s.records.tombstones, *s.records.repeated
 	return done, nil
 }
 
-func (s *Stage) full() bool { return s.records.Batch.Kept() >= s.most && s.records.Batch.Len() > 0 }
+func (s *Stage) full() bool { return s.records.Batch.Size() >= s.most && s.records.Batch.Len() > 0 }
 
 // readObject reads the records of an object, and gives the position after them.
 func (s *Stage) readObject(ref bronze.Ref, m bronze.Meta, path string) (end int64, err error) {

@@ -73,7 +73,7 @@ func NewRecords(declared smelt.Events) *Records {
 // Reset forgets the records.
 func (r *Records) Reset() {
 	r.Batch.Reset()
-	r.good, r.faults, r.tombstones = r.good[:0], r.faults[:0], 0
+	r.good, r.faults, r.tombstones, *r.repeated = r.good[:0], r.faults[:0], 0, 0
 }
 
 // Free gives the memory back. The records must not be used any more.

@@ -32,12 +32,12 @@ type Refiner struct {
 	rejects *rejects
 	rows    []siftedRow
 	twins   *twins
-	most    int // bytes of text that are worked on at once
+	most    int // bytes of records that are worked on at once
 }
 
-// batchBytes of events are worked on at once: all of a writer's object fits, and
-// with its columns and what DuckDB needs for them it is a few hundred MiB.
-const batchBytes = 80 << 20
+// batchBytes of records, with their columns, are worked on at once: as a rule all of
+// a writer's object. What it takes besides is no more than that again.
+const batchBytes = 128 << 20
 
 // leastBytes are worked on at once where memory is short. Less would not help.
 const leastBytes = 64 << 10
@@ -167,7 +167,7 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, 
 			if err != nil || !wanted.has(m.Partition, m.Offset) {
 				return err
 			}
-			if r.records.Batch.Kept() >= r.most {
+			if r.records.Batch.Size() >= r.most {
 				if err := part(); err != nil {
 					return err
 				}

@@ -158,7 +158,7 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	default:
 		s.stepBytes = minStepBytes
 	}
-	return smelt.Progress{Records: done.records, Bytes: done.bytes, More: done.more}, nil
+	return smelt.Progress{Records: done.records, Bytes: done.bytes, More: done.more, Repeated: done.repeated}, nil
 }
 
 // takeNext takes the bronze objects that come next: less of them where they do not fit

@@ -21,6 +21,9 @@ type Batch struct {
 	rows    int
 	space   int // rows that the columns have room for
 	texts   arena
+
+	rowBytes int       // of a row's values, but for texts and elements
+	lists    []*Column // the elements of all lists
 }
 
 // minRows is how many rows a batch has room for at first: one of DuckDB's vectors.
@@ -32,6 +35,7 @@ func New(columns []smelt.Column) *Batch {
 	for i, c := range columns {
 		b.Columns[i] = newColumn(c)
 	}
+	b.measure(b.Columns)
 	return b
 }
 
@@ -57,8 +61,43 @@ func (b *Batch) Keep(text []byte) []byte { return b.texts.keep(text) }
 // Reset or Free.
 func (b *Batch) Take(n int) []byte { return b.texts.take(n) }
 
-// Kept is how many bytes of text the batch holds.
-func (b *Batch) Kept() int { return b.texts.used }
+// Size is how many bytes the batch holds. Its memory may be twice that, since it
+// grows by doubling.
+func (b *Batch) Size() int {
+	size := b.texts.used + b.rows*b.rowBytes
+	for _, elem := range b.lists {
+		size += elem.used * elem.rowBytes()
+	}
+	return size
+}
+
+// measure adds columns to what a row takes, and finds the lists.
+func (b *Batch) measure(columns []*Column) {
+	for _, c := range columns {
+		b.rowBytes += c.rowBytes()
+		c.eachList(func(elem *Column) { b.lists = append(b.lists, elem) })
+	}
+}
+
+// rowBytes is how many bytes a row takes, but for texts and elements.
+func (c *Column) rowBytes() int {
+	n := c.Width
+	for _, f := range c.Fields {
+		n += f.rowBytes()
+	}
+	return n
+}
+
+// eachList gives the elements of each list in a column to yield.
+func (c *Column) eachList(yield func(elem *Column)) {
+	if c.Elem != nil {
+		yield(c.Elem)
+		c.Elem.eachList(yield)
+	}
+	for _, f := range c.Fields {
+		f.eachList(yield)
+	}
+}
 
 // Reset empties the batch. It keeps some memory for the next rows.
 func (b *Batch) Reset() {
@@ -71,11 +110,12 @@ func (b *Batch) Reset() {
 
 // Free gives the batch's memory back. The batch is empty then.
 func (b *Batch) Free() {
+	given := make([]smelt.Column, len(b.Columns))
 	for i, c := range b.Columns {
-		b.Columns[i] = newColumn(smelt.Column{Name: c.Name, Type: c.Type})
+		given[i] = smelt.Column{Name: c.Name, Type: c.Type}
 	}
-	b.rows, b.space = 0, 0
 	b.texts.free()
+	*b = *New(given)
 }
 
 // Column is the values of one column. Values are set by their row's number; a

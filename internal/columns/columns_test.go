@@ -94,8 +94,8 @@ func TestScalars(t *testing.T) {
 			}
 		}
 		b.Reset()
-		if b.Len() != 0 || b.Kept() != 0 {
-			t.Fatalf("after Reset: %d rows, %d bytes", b.Len(), b.Kept())
+		if b.Len() != 0 || b.Size() != 0 {
+			t.Fatalf("after Reset: %d rows, %d bytes", b.Len(), b.Size())
 		}
 	}
 }
@@ -128,8 +128,8 @@ func TestTexts(t *testing.T) {
 				t.Fatalf("row %d: got %d bytes, want %d", i, len(got), len(text(i)))
 			}
 		}
-		if b.Kept() != total {
-			t.Errorf("%d bytes are kept, want %d", b.Kept(), total)
+		if b.Size() != total {
+			t.Errorf("%d bytes are kept, want %d", b.Size(), total)
 		}
 		b.Reset()
 	}

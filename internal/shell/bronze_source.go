@@ -87,7 +87,7 @@ const passBytes = 4 << 20
 func (p *bronzePart) Next() (*columns.Batch, []int32, bool, error) {
 	p.records.Reset()
 	p.rows = p.rows[:0]
-	for len(p.rows) < duck.VectorRows && p.records.Batch.Kept() < passBytes {
+	for len(p.rows) < duck.VectorRows && p.records.Batch.Size() < passBytes {
 		if p.lines == nil {
 			more, err := p.open()
 			if err != nil {

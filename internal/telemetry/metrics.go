@@ -23,6 +23,7 @@ type Metrics struct {
 	registry  *prometheus.Registry
 	records   *prometheus.CounterVec
 	bytes     *prometheus.CounterVec
+	repeated  *prometheus.CounterVec
 	duration  *prometheus.HistogramVec
 	failures  *prometheus.CounterVec
 	retries   *prometheus.CounterVec
@@ -56,6 +57,7 @@ func New() *Metrics {
 	}
 	m.records = counter("records_total", "Records that went through the stage that writes the table; for gold, windows recomputed.")
 	m.bytes = counter("bytes_total", "Compressed bytes of bronze that the stage wrote (bronze) or read (silver).")
+	m.repeated = counter("repeated_names_total", "Declared names that occurred again within a JSON object, and were ignored: the first one counts.")
 	m.failures = counter("step_failures_total", "Steps that failed.")
 	m.retries = counter("step_retries_total", "Steps that were tried again after a failure.")
 	m.conflicts = counter("commit_conflicts_total", "Commits that lost a race against another writer.")
@@ -126,6 +128,7 @@ func (m *Metrics) trouble(now time.Time) map[string]error {
 func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, err error) {
 	m.records.WithLabelValues(stage).Add(float64(p.Records))
 	m.bytes.WithLabelValues(stage).Add(float64(p.Bytes))
+	m.repeated.WithLabelValues(stage).Add(float64(p.Repeated))
 	if p.Records > 0 {
 		m.duration.WithLabelValues(stage).Observe(took.Seconds())
 	}

@@ -113,7 +113,7 @@ func TestMetrics(t *testing.T) {
 	m := telemetry.New()
 	m.Expect("gold.sensors_hourly", "silver.sensors")
 	m.Observe("silver.sensors", smelt.Progress{}, time.Second, table.ErrConflict)
-	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700}, time.Second, nil)
+	m.Observe("silver.sensors", smelt.Progress{Records: 3, Bytes: 700, Repeated: 2}, time.Second, nil)
 	m.Partitions("bronze.sensors", 4)
 	m.Layer("silver.sensors", telemetry.Layer{Known: true, Lag: 5, LagSeconds: 1.5, Newest: time.Unix(1795953601, 0)})
 	m.Quality("sensors", map[string]int64{"missing": 2}, 1)
@@ -123,6 +123,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`smelt_records_total{table="silver.sensors"} 3`,
 		`smelt_bytes_total{table="silver.sensors"} 700`,
+		`smelt_repeated_names_total{table="silver.sensors"} 2`,
 		`smelt_step_failures_total{table="silver.sensors"} 1`,
 		`smelt_step_retries_total{table="silver.sensors"} 1`,
 		`smelt_commit_conflicts_total{table="silver.sensors"} 1`,
