@@ -87,8 +87,8 @@ repeats its measurement.
 
 ## Method
 
-- Everything runs on one machine: the process that is measured, the generator, and the embedded Kafka, S3 and PostgreSQL. Each run has a new, empty
-  stack.
+- Everything runs on one machine: the process that is measured, the generator, and the embedded Kafka, S3 and PostgreSQL, unless a bench says otherwise.
+  Each run has a new, empty stack.
 - CPU is user and system time of the measured process alone, as the kernel counts it. The stack and the generator are left out.
 - An event is a record of the topic, duplicates and invalid ones included. Raw JSON is the records' values, uncompressed. 1 MB is 1,000,000 bytes.
 - Peak RSS is the most memory that the process has held, as the kernel counts it.
