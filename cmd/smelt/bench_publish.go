@@ -99,7 +99,7 @@ repeats its measurement.
 - The machine is small and has neighbours: events a second depend on both, CPU an event depends on them less. Differences under 0.2 µs of CPU an event
   are noise.
 - The embedded Kafka and S3 answer from the same machine. A network between them adds latency, and costs CPU for TLS.
-- The events are generated: they have few devices and metrics, and compress better than most real ones.
+- The events are generated. Real ones have more devices and other values, and so compress differently.
 - The embedded Kafka and S3 do not wait for the disk (no fsync), so its speed hardly shows.
 `
 
