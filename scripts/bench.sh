@@ -6,6 +6,7 @@
 #   scripts/bench.sh backfill [N]                   N readings (1,000,000) of history are corrected under a stream of 1,000 a second
 #   scripts/bench.sh commits [N]                    N commits (5,000) to one table, with maintenance as it comes in a stream
 #   scripts/bench.sh amplification                  how often compaction writes rows again: a day of an event a second, and a drain
+#   scripts/bench.sh gold-cost [HOURS...]           a refresh of gold after one new minute, with so much history (1, 10, 100, 1000)
 #   scripts/bench.sh docs                           makes docs/benchmarks.md of bench/results
 # With --runs N each runs N times; the medians, with their spread, become a file of bench/results and a part of docs/benchmarks.md.
 # A bench NAME may also be scripts/bench/NAME.sh: it is sourced, and defines a function NAME, with - as _, like those here.
@@ -157,6 +158,17 @@ partition that stays open."
 	measure amplification 3000000 --each 30000 --every 4
 }
 
+gold_cost() {
+	local hours=(1 10 100 1000)
+	[ $# = 0 ] || hours=("$@")
+	result=gold-cost
+	about="What a refresh of gold costs after one new minute of 240 events, with more and more history. The events go to silver directly, a file a partition and
+day; gold has a row a vehicle, metric and minute. Each figure is the median of 15 refreshes. A new minute touches two windows: the last one again, and a new one."
+	export SMELT_PIPELINES=$root/bench/pipelines
+	stack
+	measure gold-cost "${hours[@]}"
+}
+
 # commit names what is measured.
 commit() {
 	local changes
@@ -175,7 +187,7 @@ while [ $# -gt 0 ]; do
 done
 build
 case $bench in
-drain | idle | freshness | backfill | commits | amplification) ;;
+drain | idle | freshness | backfill | commits | amplification | gold-cost) ;;
 docs)
 	docs
 	exit

@@ -22,6 +22,8 @@ type benchCmd struct {
 	Freshness benchFreshnessCmd `cmd:"" help:"Measure how long events take to gold."`
 	Backfill  benchBackfillCmd  `cmd:"" help:"Correct history under a live stream, and measure."`
 
+	GoldCost benchGoldCostCmd `cmd:"" help:"Measure a refresh of gold, with more and more history."`
+
 	Commits       benchCommitsCmd       `cmd:"" help:"Commit again and again, with maintenance between, and measure."`
 	Amplification benchAmplificationCmd `cmd:"" help:"Count how often compaction writes rows again."`
 

@@ -5,7 +5,7 @@
 -- on the order in which the rows are read. A reading of a million million degrees
 -- fits no such decimal; it is counted, but not averaged.
 SELECT
-    date_trunc('hour', event_time)                                    AS hour,
+    time_bucket(INTERVAL 1 HOUR, event_time)                          AS hour,
     city,
     country,
     count(*)                                                          AS readings,
@@ -13,4 +13,4 @@ SELECT
     round(min(temperature_celsius), 2)                                AS min_temp_c,
     round(max(temperature_celsius), 2)                                AS max_temp_c
 FROM silver.sensors
-GROUP BY date_trunc('hour', event_time), city, country
+GROUP BY time_bucket(INTERVAL 1 HOUR, event_time), city, country
