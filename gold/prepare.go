@@ -75,8 +75,14 @@ func (s *Stage) open(ctx context.Context, j *job) error {
 	return nil
 }
 
-// bind binds the model to the columns of silver, and gives those of its table.
+// bind binds the model to the columns of silver, and gives those of its table. It
+// does so again only when silver's columns have changed.
 func (s *Stage) bind(ctx context.Context, silver *table.Table) ([]smelt.Column, error) {
+	have := duck.Declarations(silver.Columns())
+	if s.bound.gives != nil && s.bound.silver == have {
+		return s.bound.gives, nil
+	}
+	s.bound = bound{}
 	if err := s.show(ctx, silver.Columns(), nil, "false"); err != nil {
 		return nil, err
 	}
@@ -84,6 +90,7 @@ func (s *Stage) bind(ctx context.Context, silver *table.Table) ([]smelt.Column, 
 	if err != nil {
 		return nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/%s.sql: %w", s.Pipeline.Name, s.Model.Name, err))
 	}
+	s.bound = bound{have, columns}
 	return columns, nil
 }
 

@@ -20,19 +20,15 @@ func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir str
 	if err := s.recompute(ctx, j, touched); err != nil {
 		return change, nil, err
 	}
-	affected, release, err := s.old(ctx, j, touched)
+	affected, paths, release, err := s.old(ctx, j, touched)
 	if err != nil {
 		return change, nil, err
 	}
 	defer release()
-	if change.Remove, err = s.merge(ctx, j, affected, now); err != nil {
+	if change.Remove, err = s.merge(ctx, j, affected, paths, now); err != nil {
 		return change, nil, err
 	}
-	written, err := s.session.WriteParquet(ctx, staging.Relation("work.result", j.future, j.future.Columns()), dir, duck.Layout{
-		FieldIDs:  j.future.FieldIDs(),
-		Partition: duck.PartitionValues(j.future.Partition()),
-		Sort:      duck.Quote(s.Model.Column),
-	})
+	written, err := s.write(ctx, j, dir)
 	if err != nil {
 		return change, nil, err
 	}
@@ -44,10 +40,7 @@ func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir str
 // recompute fills work.fresh with the model's rows of the windows, and
 // work.windows with the windows, unless they are all.
 func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error {
-	err := s.session.Exec(ctx,
-		"CREATE OR REPLACE TABLE work.fresh ("+duck.Declarations(s.computed(j))+")",
-		"CREATE OR REPLACE TABLE work.windows (w TIMESTAMPTZ)")
-	if err != nil {
+	if err := s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.windows (w TIMESTAMPTZ)"); err != nil {
 		return err
 	}
 	files, err := j.silver.Files(ctx, j.snapshot.ID)
@@ -58,16 +51,25 @@ func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error
 	if err != nil {
 		return err
 	}
-	for _, c := range chunks {
-		if err := s.part(ctx, j, c); err != nil {
+	if len(chunks) == 0 { // of everything, and silver has no row
+		return s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.fresh ("+duck.Declarations(s.computed(j))+")")
+	}
+	if err := s.part(ctx, j, chunks[0], "fresh"); err != nil {
+		return err
+	}
+	for _, c := range chunks[1:] {
+		if err := s.part(ctx, j, c, "part"); err != nil {
+			return err
+		}
+		if err := s.session.Exec(ctx, "INSERT INTO work.fresh BY NAME FROM work.part"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// part computes one part.
-func (s *Stage) part(ctx context.Context, j job, c chunk) error {
+// part computes one part into a table.
+func (s *Stage) part(ctx context.Context, j job, c chunk, into string) error {
 	paths, release, err := s.Area.Fetch(ctx, c.files)
 	if err != nil {
 		return err
@@ -80,13 +82,10 @@ func (s *Stage) part(ctx context.Context, j job, c chunk) error {
 	if err := s.show(ctx, j.silver.Columns(), paths, condition); err != nil {
 		return err
 	}
-	if err := s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.part AS SELECT "+casts(s.computed(j))+" FROM work.model"); err != nil {
+	if err := s.session.Exec(ctx, "CREATE OR REPLACE TABLE work."+into+" AS SELECT "+casts(s.computed(j))+" FROM work.model"); err != nil {
 		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/%s.sql: %w", s.Pipeline.Name, s.Model.Name, err))
 	}
-	if err := s.checkWindows(ctx, c); err != nil {
-		return err
-	}
-	return s.session.Exec(ctx, "INSERT INTO work.fresh BY NAME FROM work.part")
+	return s.checkWindows(ctx, c, into)
 }
 
 // ask notes a chunk's windows in work.windows, and gives the condition that a
@@ -115,13 +114,13 @@ func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
 }
 
 // checkWindows refuses rows that are of no window, or of one not asked for.
-func (s *Stage) checkWindows(ctx context.Context, c chunk) error {
+func (s *Stage) checkWindows(ctx context.Context, c chunk, table string) error {
 	w := s.window()
 	fits := fmt.Sprintf("%s = %s AND %s >= %s AND %s < %s", w, bucket(s.Model.Window, w), w, duck.Timestamp(c.from), w, duck.Timestamp(c.to))
 	if !c.all {
 		fits += fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", w)
 	}
-	strays, err := s.session.Strings(ctx, fmt.Sprintf("SELECT coalesce(%s::VARCHAR, 'NULL') FROM work.part WHERE (%s) IS NOT TRUE LIMIT 1", w, fits))
+	strays, err := s.session.Strings(ctx, fmt.Sprintf("SELECT coalesce(%s::VARCHAR, 'NULL') FROM work.%s WHERE (%s) IS NOT TRUE LIMIT 1", w, table, fits))
 	if err != nil {
 		return err
 	}
@@ -132,14 +131,14 @@ func (s *Stage) checkWindows(ctx context.Context, c chunk) error {
 	return nil
 }
 
-// old puts into work.old the rows of the gold files that may have rows of the
-// windows, with all columns that the table has: those that the model gives no more
-// stay in frozen windows.
-func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected []table.File, release func(), err error) {
+// old puts into work.old the rows that gold has of the windows, and of no window at
+// all when everything is recomputed. It returns the files that may have such rows, and
+// their paths; __file is a row's place among these.
+func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected []table.File, paths []string, release func(), err error) {
 	if current, ok := j.gold.Current(); ok {
 		files, err := j.gold.Files(ctx, current.ID)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for _, f := range files {
 			if j.all != "" && !s.frozen(f, j.floor) || j.all == "" && s.holds(f, touched) {
@@ -147,22 +146,26 @@ func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected [
 			}
 		}
 	}
-	paths, release, err := s.Area.Fetch(ctx, affected)
-	if err != nil {
-		return nil, nil, err
+	if paths, release, err = s.Area.Fetch(ctx, affected); err != nil {
+		return nil, nil, nil, err
 	}
-	err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old ("+duck.Declarations(j.future.Columns())+", __file VARCHAR)")
-	for i, f := range affected {
-		if err == nil {
-			err = s.session.Exec(ctx, fmt.Sprintf("INSERT INTO work.old BY NAME SELECT *, %s AS __file FROM %s",
-				duck.Literal(f.Key), duck.ReadParquet(j.future.Columns(), paths[i:i+1])))
-		}
+	w, condition := s.window(), "true"
+	switch {
+	case j.all == "":
+		first, last := touched[0], touched[len(touched)-1]
+		condition = fmt.Sprintf("%s BETWEEN %s AND %s AND %s IN (SELECT w FROM work.windows)", w, duck.Timestamp(first), duck.Timestamp(last), w)
+	case !j.floor.IsZero():
+		condition = w + " >= " + duck.Timestamp(j.floor)
 	}
-	if err != nil {
+	rows := "(SELECT *, NULL::BIGINT AS __file FROM " + duck.ReadParquet(j.future.Columns(), nil) + ")"
+	if len(paths) > 0 {
+		rows = duck.ReadParquetFiles(j.future.Columns(), paths)
+	}
+	if err = s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.old AS SELECT * FROM "+rows+" WHERE "+condition); err != nil {
 		release()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	return affected, release, nil
+	return affected, paths, release, nil
 }
 
 // holds says whether a gold file may have rows of the windows, which are in
@@ -181,16 +184,9 @@ func (s *Stage) frozen(f table.File, floor time.Time) bool {
 
 // merge fills work.result with what is to be written: the fresh rows of the
 // windows that changed, and the other rows of the files that are replaced for
-// them, which it returns.
-func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now time.Time) ([]table.File, error) {
+// them, which it returns. Those are read from the files.
+func (s *Stage) merge(ctx context.Context, j job, affected []table.File, paths []string, now time.Time) ([]table.File, error) {
 	w, model := s.window(), duck.Names(s.computed(j))
-	mine := w + " IN (SELECT w FROM work.windows)"
-	if j.all != "" {
-		mine = "true"
-	}
-	if j.all != "" && !j.floor.IsZero() {
-		mine = w + " >= " + duck.Timestamp(j.floor)
-	}
 	final := fmt.Sprintf("%s + to_microseconds(%d) <= %s", "c.w", s.Model.Window.Microseconds(), duck.Timestamp(j.before.Watermark))
 	if j.before.Watermark.IsZero() {
 		final = "false"
@@ -199,39 +195,33 @@ func (s *Stage) merge(ctx context.Context, j job, affected []table.File, now tim
 	if !j.floor.IsZero() {
 		stray = "false"
 	}
+	leaves := fmt.Sprintf("(%s OR %s IN (SELECT w FROM work.changed))", stray, w)
 	err := s.session.Exec(ctx,
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.changed AS SELECT DISTINCT %s AS w FROM (
-			(SELECT %s FROM work.fresh EXCEPT ALL SELECT %s FROM work.old WHERE %s)
-			UNION ALL
-			(SELECT %s FROM work.old WHERE %s EXCEPT ALL SELECT %s FROM work.fresh)) WHERE w IS NOT NULL`, w, model, model, mine, model, mine, model),
+		// Rows of both sides cancel each other out, as often as they occur.
+		fmt.Sprintf(`CREATE OR REPLACE TABLE work.changed AS SELECT DISTINCT __w AS w FROM (
+			SELECT %s AS __w FROM (SELECT %s, 1 AS __side FROM work.fresh UNION ALL SELECT %[2]s, -1 FROM work.old)
+			GROUP BY %[2]s HAVING sum(__side) <> 0) WHERE __w IS NOT NULL`, w, model),
 		fmt.Sprintf(`CREATE OR REPLACE TABLE work.revisions AS
 			SELECT c.w, coalesce(max(o._revision) + CASE WHEN %s THEN 1 ELSE 0 END, 0) AS revision
-			FROM work.changed AS c LEFT JOIN work.old AS o ON c.w = o.%s::TIMESTAMPTZ GROUP BY c.w`, final, duck.Quote(s.Model.Column)),
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.replaced AS SELECT DISTINCT __file FROM work.old WHERE %s OR %s IN (SELECT w FROM work.changed)", stray, w),
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.result AS
-			SELECT %s, r.revision AS _revision, %s AS _computed_at
-			FROM work.fresh AS f JOIN work.revisions AS r ON f.%s::TIMESTAMPTZ = r.w
-			UNION ALL BY NAME
-			SELECT * EXCLUDE (__file) FROM work.old WHERE __file IN (FROM work.replaced) AND NOT coalesce(%s OR %s IN (SELECT w FROM work.changed), false)`,
-			model, duck.Timestamp(now), duck.Quote(s.Model.Column), stray, w))
+			FROM work.changed AS c LEFT JOIN work.old AS o ON c.w = o.%s::TIMESTAMPTZ GROUP BY c.w`, final, duck.Quote(s.Model.Column)))
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.session.Strings(ctx, "FROM work.replaced")
+	replaced, err := s.session.Ints(ctx, "SELECT DISTINCT __file FROM work.old WHERE "+leaves+" ORDER BY __file")
 	if err != nil {
 		return nil, err
-	}
-	replaced := map[string]bool{}
-	for _, k := range keys {
-		replaced[k] = true
 	}
 	var remove []table.File
-	for _, f := range affected {
-		if replaced[f.Key] {
-			remove = append(remove, f)
-		}
+	var carried []string
+	for _, i := range replaced {
+		remove, carried = append(remove, affected[i]), append(carried, paths[i])
 	}
-	return remove, nil
+	return remove, s.session.Exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TABLE work.result AS
+		SELECT %s, r.revision AS _revision, %s AS _computed_at
+		FROM work.fresh AS f JOIN work.revisions AS r ON f.%s::TIMESTAMPTZ = r.w
+		UNION ALL BY NAME
+		SELECT * FROM %s WHERE %s IS NOT TRUE`,
+		model, duck.Timestamp(now), duck.Quote(s.Model.Column), duck.ReadParquet(j.future.Columns(), carried), leaves))
 }
 
 // window writes the start of a gold row's window.

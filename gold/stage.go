@@ -42,8 +42,15 @@ const mostBehind = 100
 type Stage struct {
 	Config
 	session *duck.Session
+	bound   bound
 	seen    seen // what was found to be up to date
 	doubt   bool // the store failed the last refresh
+}
+
+// bound is what the model gives over columns of silver.
+type bound struct {
+	silver string
+	gives  []smelt.Column
 }
 
 // seen is a silver snapshot, and the gold one that needs no change for it.
@@ -111,7 +118,7 @@ func (s *Stage) Follow(ctx context.Context) error {
 // memory, and after a recomputation of everything that was much.
 func (s *Stage) clear(ctx context.Context) error {
 	var drops []string
-	for _, name := range []string{"windows", "fresh", "part", "old", "changed", "revisions", "replaced", "result"} {
+	for _, name := range []string{"windows", "fresh", "part", "old", "changed", "revisions", "result"} {
 		drops = append(drops, "DROP TABLE IF EXISTS work."+name)
 	}
 	return s.session.Exec(context.WithoutCancel(ctx), drops...)

@@ -132,9 +132,13 @@ func (s *Stage) chunks(ctx context.Context, j job, files []table.File, windows [
 		}
 		n, _ := slices.BinarySearchFunc(windows, next.to, time.Time.Compare)
 		next.windows, windows = windows[:n:n], windows[n:]
+		from, to := next.from, next.to
+		if len(next.windows) > 0 { // of the day only these
+			from, to = next.windows[0], next.windows[len(next.windows)-1].Add(s.Model.Window)
+		}
 		var size int64
 		for _, f := range files {
-			if lo, hi, ok := f.Range(s.Pipeline.Events.Time); !ok || lo.Before(next.to) && !hi.Before(next.from) {
+			if lo, hi, ok := f.Range(s.Pipeline.Events.Time); !ok || lo.Before(to) && !hi.Before(from) {
 				next.files = append(next.files, f)
 				size += f.Bytes
 			}
