@@ -43,6 +43,9 @@ type benchMeter struct {
 	cpu   time.Duration
 }
 
+// benchMicros is the unit of the most important figure.
+const benchMicros = "µs of CPU an event"
+
 // startMeter starts one. The peak of RSS counts from now on.
 func startMeter() (benchMeter, error) {
 	const peakOnly = "5"
@@ -56,7 +59,7 @@ func startMeter() (benchMeter, error) {
 func (m benchMeter) samples(of string, events, bytes int64) []benchSample {
 	took, used := time.Since(m.began), cpuTime()-m.cpu
 	return []benchSample{
-		{of, micros(used, events), "µs of CPU an event"},
+		{of, micros(used, events), benchMicros},
 		{of, float64(events) / took.Seconds(), "events/s"},
 		{of, float64(bytes) / 1e6 / used.Seconds(), "MB of raw JSON a CPU-second"},
 		{of, peakRSS(), "GiB of peak RSS"},

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -87,12 +86,19 @@ func (b *benchBackfill) drained(drain benchSamples) error {
 		return err
 	}
 	name := silver.TableName(b.stream.pipeline.Name)
-	i := slices.IndexFunc(samples, func(s benchSample) bool { return s.Of == name && s.Unit == "events/s" })
-	if i < 0 {
+	for _, s := range samples {
+		switch {
+		case s.Of != name:
+		case s.Unit == "events/s":
+			b.silver = s.Value
+			b.samples = append(b.samples, s)
+		case s.Unit == benchMicros:
+			b.samples = append(b.samples, s)
+		}
+	}
+	if b.silver == 0 {
 		return fmt.Errorf("%s has no events/s of %s", drain, name)
 	}
-	b.silver = samples[i].Value
-	b.samples = append(b.samples, samples[i])
 	return nil
 }
 
@@ -138,6 +144,7 @@ func (b *benchBackfill) measure(ctx context.Context, scope string) error {
 	of, rate := "backfill "+scope, float64(r.Result.Replayed)/replaying
 	b.samples = append(b.samples,
 		benchSample{of, 100 * rate / b.silver, "% of silver's rate"}, benchSample{of, rate, "events/s"},
+		benchSample{of, micros(r.cpu, r.Result.Replayed), "µs of CPU an event, with the start of its process"},
 		benchSample{of, r.Result.Pause.Seconds(), "s at most that the stream was kept waiting"},
 		benchSample{of, during.longestGap().Seconds(), "s at most between two commits of the stream"},
 		benchSample{of, r.peak, "GiB of peak RSS"})
@@ -150,6 +157,7 @@ type benchReplay struct {
 	Result  backfill.Result
 	Seconds float64 // since the plan
 	peak    float64 // RSS, in GiB
+	cpu     time.Duration
 }
 
 // replay runs smelt backfill.
@@ -167,6 +175,7 @@ func (b *benchBackfill) replay(ctx context.Context, scope string) (r benchReplay
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		r.peak = float64(usage.Maxrss) / (1 << 20)
 	}
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return r, json.Unmarshal([]byte(out.String()), &r)
 }
 
