@@ -65,7 +65,7 @@ func (c *benchAmplificationCmd) Run(ctx context.Context, s *settings, io *stream
 	fmt.Fprintf(b.out, "files      %d came in, %d live at most\n", files, most)
 	fmt.Fprintf(b.out, "all        %.0f s, %.1f s of CPU, peak RSS %.2f GiB\n", time.Since(began).Seconds(), (cpuTime() - cpu).Seconds(), peakRSS())
 	b.upkeep()
-	of := fmt.Sprintf("%s rows in files of %s", threeDigits(float64(c.Rows)), threeDigits(float64(c.Each)))
+	of := fmt.Sprintf("%d rows in files of %d", c.Rows, c.Each)
 	return bench.Samples.record(b.out,
 		benchSample{of, 1 + float64(u.rows)/float64(c.Rows), "times that a row is written"}, benchSample{of, bound, "times at most, by the rule: 1 + log8(rows / rows of a file)"},
 		benchSample{of, 1 + float64(u.written)/float64(appended), "times the stream's bytes"})

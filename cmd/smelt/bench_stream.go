@@ -123,18 +123,18 @@ func (s *stream) sample(ctx context.Context) (fresh []float64) {
 }
 
 // gaps are the times between the stream's own commits to silver that lie, be it
-// in part, between two times.
+// in part, between two times. The one that goes on counts up to the second time.
 func (s *stream) gaps(ctx context.Context, from, to time.Time) (gaps []time.Duration, err error) {
 	t, err := s.silver(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var later time.Time
+	later := to
 	for _, a := range t.Ancestors() {
 		if a.Summary[ledger.BackfillID] != "" {
 			continue
 		}
-		if !later.IsZero() && later.After(from) && a.Time.Before(to) {
+		if later.After(from) && a.Time.Before(to) {
 			gaps = append(gaps, later.Sub(a.Time))
 		}
 		later = a.Time
