@@ -120,7 +120,7 @@ func (s *Stage) checkWindows(ctx context.Context, c chunk, table string) error {
 	if !c.all {
 		fits += fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", w)
 	}
-	strays, err := s.session.Strings(ctx, fmt.Sprintf("SELECT coalesce(%s::VARCHAR, 'NULL') FROM work.%s WHERE (%s) IS NOT TRUE LIMIT 1", w, table, fits))
+	strays, err := s.session.Strings(ctx, fmt.Sprintf("SELECT coalesce(%s::VARCHAR, 'NULL') FROM work.%s WHERE (%s) IS NOT TRUE ORDER BY 1 LIMIT 1", w, table, fits))
 	if err != nil {
 		return err
 	}

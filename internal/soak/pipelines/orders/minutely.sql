@@ -1,8 +1,8 @@
 SELECT
-    date_trunc('minute', placed_at)    AS minute,
-    count(*)                           AS orders,
-    sum(amount)                        AS amount,
-    sum(items)                         AS items,
-    count(*) FILTER (is_new)           AS new_buyers
+    time_bucket(INTERVAL 1 MINUTE, placed_at)    AS minute,
+    count(*)                                     AS orders,
+    sum(amount)                                  AS amount,
+    sum(items)                                   AS items,
+    count(*) FILTER (is_new)                     AS new_buyers
 FROM silver.orders
-GROUP BY date_trunc('minute', placed_at)
+GROUP BY time_bucket(INTERVAL 1 MINUTE, placed_at)

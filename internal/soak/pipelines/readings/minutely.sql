@@ -1,6 +1,6 @@
 SELECT
-    date_trunc('minute', event_time) AS minute,
-    count(*)                         AS readings,
-    count(DISTINCT sensor_id)        AS sensors
+    time_bucket(INTERVAL 1 MINUTE, event_time)    AS minute,
+    count(*)                                      AS readings,
+    count(DISTINCT sensor_id)                     AS sensors
 FROM silver.readings
-GROUP BY date_trunc('minute', event_time)
+GROUP BY time_bucket(INTERVAL 1 MINUTE, event_time)

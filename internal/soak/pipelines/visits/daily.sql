@@ -1,7 +1,7 @@
 SELECT
-    date_trunc('day', visited_at) AS day,
+    time_bucket(INTERVAL 1 DAY, visited_at)    AS day,
     city,
-    count(*)                      AS visits,
-    sum(amount)                   AS amount
+    count(*)                                   AS visits,
+    sum(amount)                                AS amount
 FROM silver.visits
-GROUP BY date_trunc('day', visited_at), city
+GROUP BY time_bucket(INTERVAL 1 DAY, visited_at), city
