@@ -45,13 +45,13 @@ func (s *Stage) touched(ctx context.Context, j *job) (windows []time.Time, behin
 		return nil, 0, err
 	}
 	found := map[time.Time]bool{}
-	var read []table.File // files whose rows lie in more than one window
+	var read []table.File // files whose rows may lie in more than two windows
 	for _, f := range append(added, removed...) {
 		lo, hi, ok := f.Range(s.Pipeline.Events.Time)
-		switch first := start(s.Model.Window, lo); {
+		switch first, last := start(s.Model.Window, lo), start(s.Model.Window, hi); {
 		case ok && Frozen(s.Model.Window, hi, j.floor):
-		case ok && first.Equal(start(s.Model.Window, hi)):
-			found[first] = true
+		case ok && last.Sub(first) <= s.Model.Window: // one window, or two, with a row at either end
+			found[first], found[last] = true, true
 		default:
 			read = append(read, f)
 		}

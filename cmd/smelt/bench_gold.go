@@ -142,20 +142,12 @@ func (b *goldBench) events(from, to time.Time) string {
 		FROM (SELECT i, hash(i) AS h FROM range(%[2]d, %[4]d) AS r(i))`, from.UnixMicro(), b.offset, step, b.offset+n)
 }
 
-// extend puts events before those that are there: a file a partition and day, as
-// compaction leaves them.
+// extend puts events before those that are there, in one commit: a file a partition
+// and day, as compaction leaves them.
 func (b *goldBench) extend(ctx context.Context, from time.Time) error {
-	for b.from.After(from) {
-		day := b.from.Add(-time.Nanosecond).Truncate(24 * time.Hour)
-		if day.Before(from) {
-			day = from
-		}
-		if err := b.add(ctx, day, b.from); err != nil {
-			return err
-		}
-		b.from = day
-	}
-	return nil
+	err := b.add(ctx, from, b.from)
+	b.from = from
+	return err
 }
 
 // add commits events to silver, as its stage does.
