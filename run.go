@@ -1,6 +1,7 @@
 package smelt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,17 +23,35 @@ type Line struct {
 	Mend    []Stage // what corrects silver by itself: on a schedule, and not at the end
 	Keep    []Stage // what keeps the lake in shape: now and then, and not at the end
 
+	// Freshness is within what time an event is in gold as a rule, if the stages keep
+	// up; DefaultFreshness when zero. How often stages look for work goes by it.
+	Freshness time.Duration
+
+	// Readers gives the stages that read a stage's table: they are stepped at once
+	// when it has done something, and else look for themselves what others have done.
+	// nil: none.
+	Readers func(stage string) []string
+
 	Log     *slog.Logger
 	Begin   func(stage string)                                            // called before each step, concurrently; nil: nobody is told
 	Observe func(stage string, p Progress, took time.Duration, err error) // called after each step, concurrently
+
+	wakes map[string]func() // by the stage's name; set by Run
 }
 
+// DefaultFreshness leaves time for some thousands of events to share what a commit
+// costs.
+const DefaultFreshness = 4 * time.Second
+
+// FlushShare is how much of the freshness the records of an object may wait for each
+// other, in eighths. An eighth more is how soon silver sees an object of another
+// process, and two how soon gold sees a snapshot of silver of another's.
+const FlushShare = 6
+
+func (l *Line) pollEvery() time.Duration    { return cmp.Or(l.Freshness, DefaultFreshness) / 8 }
+func (l *Line) refreshEvery() time.Duration { return cmp.Or(l.Freshness, DefaultFreshness) / 4 }
+
 const (
-	// pollEvery is how soon silver sees a new bronze object.
-	pollEvery = 500 * time.Millisecond
-	// refreshEvery is how soon gold sees a new silver snapshot, if refreshing is
-	// cheap.
-	refreshEvery = time.Second
 	// mendEvery is how soon a correction of silver begins by itself.
 	mendEvery = 2 * time.Second
 	// keepEvery is how often it is asked whether something is due in keeping the
@@ -70,7 +89,7 @@ func Run(ctx context.Context, line Line) error {
 		return err
 	}
 	for _, s := range line.Refresh {
-		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(refreshEvery), line.spaced(work, s)))
+		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(line.refreshEvery()), line.spaced(work, s)))
 	}
 	for _, s := range line.Mend {
 		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(mendEvery), line.spaced(ctx, s)))
@@ -81,12 +100,26 @@ func Run(ctx context.Context, line Line) error {
 	if err != nil {
 		return errors.Join(err, schedule.stop())
 	}
-	var ingest, refine sync.WaitGroup
-	for _, s := range line.Ingest {
-		ingest.Go(func() { line.keep(ctx, ctx, s, 0) })
+	line.wakes = map[string]func(){}
+	for _, s := range line.Refresh {
+		line.wakes[s.Name()] = func() { schedule.now(s.Name()) }
 	}
-	for _, s := range line.Refine {
-		refine.Go(func() { line.keep(ctx, work, s, pollEvery) })
+	var ingest, refine sync.WaitGroup
+	woken := make([]chan struct{}, len(line.Refine))
+	for i, s := range line.Refine {
+		woken[i] = make(chan struct{}, 1)
+		line.wakes[s.Name()] = func() {
+			select {
+			case woken[i] <- struct{}{}:
+			default: // it will look anyway
+			}
+		}
+	}
+	for _, s := range line.Ingest {
+		ingest.Go(func() { line.keep(ctx, ctx, s, 0, nil) })
+	}
+	for i, s := range line.Refine {
+		refine.Go(func() { line.keep(ctx, work, s, line.pollEvery(), woken[i]) })
 	}
 	schedule.start()
 
@@ -98,11 +131,13 @@ func Run(ctx context.Context, line Line) error {
 	if err := schedule.stop(); err != nil {
 		line.Log.Warn("stop the schedule", "error", err)
 	}
+	line.wakes = nil // what drains goes from stage to stage by itself
 	return line.drain(work)
 }
 
-// keep steps a stage, under the context work, until ctx ends.
-func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration) {
+// keep steps a stage, under the context work, until ctx ends: every so often, and
+// when it is woken.
+func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration, woken <-chan struct{}) {
 	var trouble failures
 	for ctx.Err() == nil {
 		p, err := l.step(work, s)
@@ -114,10 +149,12 @@ func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration) {
 		case p.More:
 			wait = 0
 		}
-		if !failed {
-			trouble.end(l.Log, s)
+		if failed {
+			sleep(ctx, wait, nil)
+			continue
 		}
-		sleep(ctx, wait)
+		trouble.end(l.Log, s)
+		sleep(ctx, wait, woken)
 	}
 }
 
@@ -194,6 +231,13 @@ func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
 		l.Log.Error("step failed, and will be tried again", "stage", s.Name(), "error", trouble)
 	}
 	l.Observe(s.Name(), p, took, trouble)
+	if p.Records > 0 && l.Readers != nil {
+		for _, reader := range l.Readers(s.Name()) {
+			if wake := l.wakes[reader]; wake != nil {
+				wake()
+			}
+		}
+	}
 	return p, err
 }
 
@@ -218,8 +262,8 @@ func (l *Line) drain(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
+// sleep waits, or until ctx ends, or until it is woken.
+func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	if d <= 0 {
 		return
 	}
@@ -227,6 +271,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+	case <-woken:
 	case <-timer.C:
 	}
 }

@@ -10,6 +10,7 @@ import (
 type schedule struct {
 	cron gocron.Scheduler
 	free []chan struct{} // by job: full while the job is not running
+	jobs map[string]gocron.Job
 }
 
 func newSchedule() (*schedule, error) {
@@ -17,7 +18,7 @@ func newSchedule() (*schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scheduler: %w", err)
 	}
-	return &schedule{cron: cron}, nil
+	return &schedule{cron: cron, jobs: map[string]gocron.Job{}}, nil
 }
 
 // add has a job called. A call that comes while the one before still runs is
@@ -34,12 +35,18 @@ func (s *schedule) add(name string, every gocron.JobDefinition, job func()) erro
 		default:
 		}
 	}
-	_, err := s.cron.NewJob(every, gocron.NewTask(task),
+	scheduled, err := s.cron.NewJob(every, gocron.NewTask(task),
 		gocron.WithName(name), gocron.WithSingletonMode(gocron.LimitModeReschedule))
 	if err != nil {
 		return fmt.Errorf("schedule %s: %w", name, err)
 	}
+	s.jobs[name] = scheduled
 	return nil
+}
+
+// now has a job called beside its times. Once the schedule stops, nothing is.
+func (s *schedule) now(name string) {
+	_ = s.jobs[name].RunNow() // fails when the schedule has stopped
 }
 
 func (s *schedule) start() { s.cron.Start() }

@@ -85,6 +85,9 @@ func Digest(m smelt.Model) string {
 // Step brings the table up to the newest silver snapshot. Records counts the
 // windows recomputed. When another process holds the table it does nothing.
 func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
+	if s.upToDate(ctx) {
+		return smelt.Progress{}, nil
+	}
 	unlock, err := s.Locker.TryLock(ctx, s.Name())
 	if errors.Is(err, smelt.ErrLocked) {
 		return smelt.Progress{}, nil
@@ -98,6 +101,24 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 		return smelt.Progress{}, fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	return smelt.Progress{Records: windows}, nil
+}
+
+// upToDate says whether both tables are as the last refresh found them, or left them.
+// So a step with nothing to do takes no lock.
+func (s *Stage) upToDate(ctx context.Context) bool {
+	if s.seen == (seen{}) {
+		return false
+	}
+	var j job
+	var err error
+	if j.gold, err = s.Area.Lake.Load(ctx, s.Name()); err != nil {
+		return false
+	}
+	if j.silver, err = s.Area.Lake.Load(ctx, "silver."+s.Pipeline.Name); err != nil {
+		return false
+	}
+	j.snapshot, _ = j.silver.Current()
+	return j.at() == s.seen
 }
 
 // Follow brings the table up to the newest silver snapshot, and waits for another
@@ -247,13 +268,15 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 	if err := ledger.Write(&change, next); err != nil {
 		return 0, err
 	}
-	_, err = j.gold.Commit(ctx, change)
+	committed, err := j.gold.Commit(ctx, change)
 	if errors.Is(err, table.ErrConflict) {
 		return 0, errors.Join(err, s.Area.Discard(ctx, staged))
 	}
 	if err != nil {
 		return 0, err
 	}
+	head, _ := committed.Current()
+	s.seen = seen{silver: j.snapshot.ID, gold: head.ID}
 	if err := s.Area.Keep(staged); err != nil {
 		s.Log.Warn("keep files in the cache", "table", s.Name(), "error", err)
 	}

@@ -55,6 +55,17 @@ func (s *Stage) next(ctx context.Context, position map[int32]int64) (refs []bron
 	return refs, more, nil
 }
 
+// nothingNew says whether bronze has nothing more than at the last step, which found
+// nothing. It asks bronze for the next objects alone: what is due besides waits
+// until bronze is listed again.
+func (s *Stage) nothingNew(ctx context.Context) bool {
+	if s.quiet == nil || len(s.partitions) == 0 || time.Since(s.listed) >= s.ListEvery {
+		return false
+	}
+	refs, _, err := s.walk(ctx, s.quiet)
+	return err == nil && len(refs) == 0
+}
+
 // walk follows the chains by the names of their next objects.
 func (s *Stage) walk(ctx context.Context, position map[int32]int64) (refs []bronze.Ref, more bool, err error) {
 	for _, p := range s.partitions {

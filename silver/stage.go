@@ -59,6 +59,7 @@ type Stage struct {
 	stepBytes int64 // of the next step
 	doubt     bool  // the store failed the last step
 
+	quiet      map[int32]int64 // the position at which the last step found nothing; nil: it found something
 	partitions []int32         // that bronze had
 	listed     time.Time       // when that was
 	ends       map[int32]int64 // positions at which an object ends, by partition
@@ -104,6 +105,10 @@ func (s *Stage) Prepare(ctx context.Context) error {
 // Step takes some bronze records into silver and quarantine. When another
 // process holds the table it does nothing.
 func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
+	if s.nothingNew(ctx) {
+		return smelt.Progress{}, nil
+	}
+	s.quiet = nil
 	unlock, err := s.Locker.TryLock(ctx, s.Name())
 	if errors.Is(err, smelt.ErrLocked) {
 		return smelt.Progress{}, nil
@@ -144,6 +149,7 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 		return smelt.Progress{}, err
 	}
 	if done.objects == 0 {
+		s.quiet = before.Position
 		s.stepBytes = minStepBytes
 		return smelt.Progress{}, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"smelt"
 	"smelt/bronze"
@@ -183,6 +184,7 @@ func (s *settings) parts(l *lake, db *duck.DB, name string, log *slog.Logger) (l
 		References: l.Database,
 		Locker:     l.Database,
 		Log:        log,
+		Flush:      time.Duration(s.Freshness) * smelt.FlushShare / 8,
 		RecordMax:  int(s.RecordMax),
 		Codec:      bronze.Codec(s.Codec),
 		ListEvery:  silver.DefaultListEvery,

@@ -21,6 +21,9 @@ import (
 // runCmd runs the pipelines.
 type runCmd struct{}
 
+// leastFreshness is about what one step of each stage takes.
+const leastFreshness = 100 * time.Millisecond
+
 // Run checks everything that can be checked, says clearly what is wrong, and
 // then runs all stages of all pipelines until it is told to stop.
 func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
@@ -34,6 +37,9 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	policy, err := s.policy()
 	if err != nil {
 		return err
+	}
+	if time.Duration(s.Freshness) < leastFreshness {
+		return usagef("SMELT_FRESHNESS is %s: at least %s, or the stages would do nothing but commit", s.Freshness, leastFreshness)
 	}
 	pipelines, err := s.pipelines()
 	if err != nil {
@@ -82,6 +88,7 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 // drive runs the lines, and what watches them, until ctx ends.
 func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, policy maintain.Policy, metrics *telemetry.Metrics, schedule *dueTimes) error {
 	all := stages(lines)
+	all.Freshness = time.Duration(s.Freshness)
 	tally := newTally()
 	all.Log = parts.Log
 	all.Observe = func(stage string, p smelt.Progress, took time.Duration, err error) {
@@ -194,13 +201,17 @@ func openLine(ctx context.Context, p *smelt.Pipeline, parts line.Parts, lake *la
 // stages sorts the lines' stages by how they are driven.
 func stages(lines []*line.Line) smelt.Line {
 	var all smelt.Line
+	readers := map[string][]string{}
 	for _, l := range lines {
 		all.Ingest = append(all.Ingest, l.Bronze)
 		all.Refine = append(all.Refine, l.Silver)
+		readers[l.Bronze.Name()] = []string{l.Silver.Name()}
 		for _, g := range l.Gold {
 			all.Refresh = append(all.Refresh, g)
+			readers[l.Silver.Name()] = append(readers[l.Silver.Name()], g.Name())
 		}
 	}
+	all.Readers = func(stage string) []string { return readers[stage] }
 	return all
 }
 

@@ -57,6 +57,8 @@ type settings struct {
 	RecordMax bytes  `group:"Settings" setting:"SMELT_RECORD_MAX" default:"8MiB" placeholder:"SIZE" help:"Larger records are quarantined by reference."`
 	Codec     string `group:"Settings" setting:"SMELT_CODEC" default:"zstd" enum:"zstd,gzip" help:"Compression of bronze: zstd or gzip."`
 
+	Freshness span `group:"Settings" setting:"SMELT_FRESHNESS" default:"4s" placeholder:"TIME" help:"Within what time events are in gold as a rule: the shorter, the more commits and CPU."`
+
 	Heal bool `group:"Settings" setting:"SMELT_HEAL" default:"true" negatable:"" help:"Re-enrich events whose reference row came later."`
 
 	Maintain       bool  `group:"Settings" setting:"SMELT_MAINTAIN" default:"true" negatable:"" help:"Keep the lake in shape while running: compact, merge, expire, clean; smelt maintain does so by hand."`
