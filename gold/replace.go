@@ -37,12 +37,10 @@ func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir str
 	return change, staged, err
 }
 
-// recompute fills work.fresh with the model's rows of the windows, and
-// work.windows with the windows, unless they are all.
+// recompute fills work.fresh with the model's rows of the windows. work.windows shows
+// these, unless they are all.
 func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error {
-	if err := s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.windows (w TIMESTAMPTZ)"); err != nil {
-		return err
-	}
+	s.askAnew()
 	files, err := j.silver.Files(ctx, j.snapshot.ID)
 	if err != nil {
 		return err
@@ -75,11 +73,12 @@ func (s *Stage) part(ctx context.Context, j job, c chunk, into string) error {
 		return err
 	}
 	defer release()
-	condition, err := s.ask(ctx, c)
-	if err != nil {
-		return err
+	if !c.all {
+		for _, w := range c.windows {
+			s.ask(w)
+		}
 	}
-	if err := s.show(ctx, j.silver.Columns(), paths, condition); err != nil {
+	if err := s.show(ctx, j.silver.Columns(), paths, s.within(c)); err != nil {
 		return err
 	}
 	if err := s.session.Exec(ctx, "CREATE OR REPLACE TABLE work."+into+" AS SELECT "+casts(s.computed(j))+" FROM work.model"); err != nil {
@@ -88,29 +87,21 @@ func (s *Stage) part(ctx context.Context, j job, c chunk, into string) error {
 	return s.checkWindows(ctx, c, into)
 }
 
-// ask notes a chunk's windows in work.windows, and gives the condition that a
-// silver row lies in one of them.
-func (s *Stage) ask(ctx context.Context, c chunk) (string, error) {
+// within is the condition that a silver row lies in one of a chunk's windows.
+func (s *Stage) within(c chunk) string {
 	at := duck.Quote(s.Pipeline.Events.Time)
 	between := func(from, to time.Time) string {
 		return fmt.Sprintf("%s >= %s AND %s < %s", at, duck.Timestamp(from), at, duck.Timestamp(to))
 	}
 	if c.all {
-		return between(c.from, c.to), nil
-	}
-	starts := make([]string, len(c.windows))
-	for i, w := range c.windows {
-		starts[i] = "(" + duck.Timestamp(w) + ")"
-	}
-	if err := s.session.Exec(ctx, "INSERT INTO work.windows VALUES "+strings.Join(starts, ", ")); err != nil {
-		return "", err
+		return between(c.from, c.to)
 	}
 	first, last := c.windows[0], c.windows[len(c.windows)-1]
 	condition := between(first, last.Add(s.Model.Window))
 	if last.Sub(first) == time.Duration(len(c.windows)-1)*s.Model.Window { // no gap, as a stream has none
-		return condition, nil
+		return condition
 	}
-	return condition + fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", bucket(s.Model.Window, at)), nil
+	return condition + fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", bucket(s.Model.Window, at))
 }
 
 // checkWindows refuses rows that are of no window, or of one not asked for.

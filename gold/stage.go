@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/columns"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/staging"
@@ -38,10 +39,14 @@ type Config struct {
 // silver keeps every snapshot from the recorded one on.
 const mostBehind = 100
 
+// fewWindows is how many windows a refresh of a stream touches as a rule.
+const fewWindows = 8
+
 // Stage writes gold.<pipeline>_<model>. It is a [smelt.Stage].
 type Stage struct {
 	Config
 	session *duck.Session
+	windows *duck.BatchRows // those asked for, unless they are all
 	bound   bound
 	seen    seen // what was found to be up to date
 	doubt   bool // the store failed the last refresh
@@ -63,11 +68,33 @@ func Open(ctx context.Context, cfg Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stage{Config: cfg, session: session}, nil
+	windows := columns.New([]smelt.Column{{Name: "w", Type: smelt.Type{Name: "timestamptz"}}})
+	s := &Stage{Config: cfg, session: session, windows: duck.NewBatchRows(windows)}
+	if err := session.View(ctx, "work.windows", s.windows); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
 }
 
 // Close releases the session.
-func (s *Stage) Close() error { return s.session.Close() }
+func (s *Stage) Close() error {
+	err := s.session.Close()
+	s.windows.Batch.Free()
+	return err
+}
+
+// ask adds a window to those that work.windows shows.
+func (s *Stage) ask(w time.Time) {
+	row := s.windows.Batch.Add()
+	s.windows.Batch.Columns[0].SetInt(row, w.UnixMicro())
+	s.windows.Only = append(s.windows.Only, int32(row))
+}
+
+// askAnew empties work.windows.
+func (s *Stage) askAnew() {
+	s.windows.Batch.Reset()
+	s.windows.Only = s.windows.Only[:0]
+}
 
 // Name is the table's name.
 func (s *Stage) Name() string { return TableName(s.Pipeline.Name, s.Model.Name) }
@@ -135,11 +162,11 @@ func (s *Stage) Follow(ctx context.Context) error {
 	return nil
 }
 
-// clear drops what a refresh has worked with: all sessions share one limit of
-// memory, and after a recomputation of everything that was much.
+// clear drops what a refresh of many windows has worked with: all sessions share one
+// limit of memory. What a few windows took is replaced by the next refresh.
 func (s *Stage) clear(ctx context.Context) error {
 	var drops []string
-	for _, name := range []string{"windows", "fresh", "part", "old", "changed", "revisions", "result"} {
+	for _, name := range []string{"fresh", "part", "old", "changed", "revisions", "result"} {
 		drops = append(drops, "DROP TABLE IF EXISTS work."+name)
 	}
 	return s.session.Exec(context.WithoutCancel(ctx), drops...)
@@ -191,6 +218,9 @@ func (s *Stage) refresh(ctx context.Context) (int64, error) {
 	}
 	windows, err := s.compute(ctx, j, touched)
 	s.doubt = errors.Is(err, smelt.ErrStore)
+	if j.all == "" && len(touched) <= fewWindows {
+		return windows, err
+	}
 	return windows, errors.Join(err, s.clear(ctx))
 }
 
