@@ -122,6 +122,45 @@ func TestRunRefinesUntilIdleThenPolls(t *testing.T) {
 	})
 }
 
+// TestRunWakesReaders has silver and gold step at once when the stage before them has
+// done something, and else as often as the freshness asks for.
+func TestRunWakesReaders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t)
+		at := func(when ...time.Duration) func(context.Context, int) (smelt.Progress, error) {
+			return func(ctx context.Context, n int) (smelt.Progress, error) {
+				if n >= len(when) {
+					return untilEnd(ctx, n)
+				}
+				time.Sleep(when[n] - time.Since(r.begin))
+				return smelt.Progress{Records: 1}, nil
+			}
+		}
+		readers := map[string][]string{"bronze.x": {"silver.x"}, "silver.x": {"gold.x"}}
+		_, err := r.run(smelt.Line{
+			Ingest: r.stage("bronze.x", at(130*time.Millisecond, 1730*time.Millisecond)),
+			Refine: r.stage("silver.x", func(_ context.Context, n int) (smelt.Progress, error) {
+				return smelt.Progress{Records: int64(n % 2)}, nil // each second step finds something
+			}),
+			Refresh:   r.stage("gold.x", idle),
+			Freshness: 8 * time.Second,
+			Readers:   func(stage string) []string { return readers[stage] },
+		}, 2500*time.Millisecond)
+		ms := func(times ...time.Duration) []time.Duration {
+			for i := range times {
+				times[i] *= time.Millisecond
+			}
+			return times
+		}
+		silver := ms(0, 130, 1130, 1730, 2500) // woken at 130 and 1730; by the clock a second after 130; the drain's
+		gold := ms(130, 1730, 2000, 2500)
+		if err != nil || !slices.Equal(r.steps["silver.x"], silver) || !slices.Equal(r.steps["gold.x"], gold) {
+			t.Errorf("%v: silver steps at %v, want %v; gold at %v, want %v", err, r.steps["silver.x"], silver, r.steps["gold.x"], gold)
+		}
+	})
+}
+
 func TestRunRetries(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
