@@ -27,10 +27,17 @@ type Outbox struct {
 	duck     *duck.DB
 	session  *duck.Session
 	log      *slog.Logger
+	settled  settled
 }
 
+// settled are the metadata files of quarantine and silver between which nothing was
+// left to hand over. They are immutable, so nothing ever will be.
+type settled struct{ quarantine, silver string }
+
 // Outbox is the outbox of the refiner's pipeline. It works in the same session.
-func (r *Refiner) Outbox() *Outbox { return &Outbox{r.Pipeline, r.Area, r.Duck, r.session, r.Log} }
+func (r *Refiner) Outbox() *Outbox {
+	return &Outbox{pipeline: r.Pipeline, area: r.Area, duck: r.Duck, session: r.session, log: r.Log}
+}
 
 // table loads the quarantine table, and creates it when there is none.
 func (o *Outbox) table(ctx context.Context) (*table.Table, error) {
@@ -100,6 +107,10 @@ func (o *Outbox) Publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	at := settled{q.MetadataLocation(), t.MetadataLocation()}
+	if at == o.settled {
+		return nil
+	}
 	if q, err = o.follow(ctx, q, t); err != nil {
 		return err
 	}
@@ -115,6 +126,9 @@ func (o *Outbox) Publish(ctx context.Context) error {
 		}
 		q, have, err = o.take(ctx, q, have, pending[:n])
 		pending = pending[n:]
+	}
+	if err == nil && q.MetadataLocation() == at.quarantine {
+		o.settled = at
 	}
 	return err
 }
