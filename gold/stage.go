@@ -39,6 +39,10 @@ type Config struct {
 // silver keeps every snapshot from the recorded one on.
 const mostBehind = 100
 
+// manyRows are worth the CPU that DuckDB's threads take to work together: on one they
+// take some seconds.
+const manyRows = 10_000_000
+
 // fewWindows is how many windows a refresh of a stream touches as a rule.
 const fewWindows = 8
 
@@ -215,6 +219,13 @@ func (s *Stage) refresh(ctx context.Context) (int64, error) {
 		if err := s.Area.Check(ctx, j.gold); err != nil {
 			return 0, err
 		}
+	}
+	if j.all != "" && j.source.Rows() >= manyRows {
+		done, err := s.Duck.Parallel(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
 	}
 	windows, err := s.compute(ctx, j, touched)
 	s.doubt = errors.Is(err, smelt.ErrStore)

@@ -88,7 +88,7 @@ func (r *Refiner) Session() *duck.Session { return r.session }
 // ReferenceSet is what rows are enriched with, once bound.
 func (r *Refiner) ReferenceSet() smelt.ReferenceSet { return r.refs }
 
-// Columns are those of work.silver, in order, once bound.
+// Columns are those of the silver table, in order, once bound.
 func (r *Refiner) Columns() []smelt.Column { return r.transform.columns }
 
 // Bind brings the references up to date.

@@ -98,20 +98,19 @@ func (db *DB) register() error {
 
 // Parallel lets all statements use every core until done is called: for the rare
 // work that is so much that somebody waits for it.
-func (db *DB) Parallel(ctx context.Context) (done func() error, err error) {
+func (db *DB) Parallel(ctx context.Context) (done func(), err error) {
 	db.parallel.mu.Lock()
 	defer db.parallel.mu.Unlock()
 	if err := db.setThreads(ctx, runtime.NumCPU()); err != nil {
 		return nil, err
 	}
 	db.parallel.jobs++
-	return func() error {
+	return func() {
 		db.parallel.mu.Lock()
 		defer db.parallel.mu.Unlock()
-		if db.parallel.jobs--; db.parallel.jobs > 0 || db.threads == 0 {
-			return nil
+		if db.parallel.jobs--; db.parallel.jobs == 0 && db.threads > 0 {
+			_ = db.setThreads(context.WithoutCancel(ctx), db.threads) // else results are the same, at some more CPU
 		}
-		return db.setThreads(context.WithoutCancel(ctx), db.threads)
 	}, nil
 }
 

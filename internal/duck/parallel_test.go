@@ -1,0 +1,52 @@
+package duck_test
+
+import (
+	"runtime"
+	"testing"
+
+	"smelt/internal/duck"
+)
+
+// TestParallel gives all cores to statements while somebody asks for that.
+func TestParallel(t *testing.T) {
+	t.Parallel()
+	db, err := duck.Open(duck.Config{MemoryBytes: 256 << 20, TempDir: t.TempDir(), Threads: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := db.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	threads := func() string {
+		got, err := s.Strings(t.Context(), "SELECT current_setting('threads')::VARCHAR = 3")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0]
+	}
+	first, err := db.Parallel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := db.Parallel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first()
+	during := threads()
+	second()
+	if after := threads(); after != "true" || during == "true" && runtime.NumCPU() != 3 {
+		t.Errorf("three threads: %s during, %s after; want them after alone", during, after)
+	}
+}
