@@ -13,7 +13,10 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$root/scripts/demo.sh"
+. "$root/scripts/programs.sh"
 . "$root/scripts/interop/common.sh"
+
+suite=interop
 
 components=(trino kafka minio spark pyiceberg duckdb)
 

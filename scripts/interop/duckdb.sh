@@ -1,7 +1,5 @@
 # DuckDB reads what smelt connect duckdb tells it, of a lake to which nothing writes; sourced by interop.sh.
 
-duckdb_version=1.5.5 # the newest of which the registry of Python's packages has the extensions
-
 try_duckdb() {
 	need python3
 	cached "duckdb-$duckdb_version" python_with "duckdb==$duckdb_version"

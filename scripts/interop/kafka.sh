@@ -4,8 +4,6 @@
 . "$root/scripts/interop/kafka_access.sh"
 . "$root/scripts/interop/kafka_seams.sh"
 
-kafka_version=4.4.0
-librdkafka_version=2.16.0 # confluent-kafka's
 kafka_password=right-password
 
 try_kafka() {
@@ -14,7 +12,7 @@ try_kafka() {
 	need curl
 	need openssl
 	java=$(java_of 17) || skip "Kafka $kafka_version needs Java 17 or later, and none is in JAVA_HOME, /usr/lib/jvm or on the PATH"
-	cached "kafka-$kafka_version" jars_of_kafka
+	fetch_kafka
 	cached "confluent-kafka-$librdkafka_version" python_with "confluent-kafka==$librdkafka_version"
 	lake_of_its_own
 	certificates broker reader writer watcher
@@ -28,21 +26,6 @@ try_kafka() {
 	try_records
 	try_access
 	try_seams
-}
-
-# jars_of_kafka fetches the broker with all that it depends on.
-jars_of_kafka() {
-	cat >pom.xml <<-END
-		<project>
-		  <modelVersion>4.0.0</modelVersion>
-		  <groupId>smelt</groupId><artifactId>interop</artifactId><version>1</version>
-		  <dependencies>
-		    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>$kafka_version</version></dependency>
-		    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-		  </dependencies>
-		</project>
-	END
-	from_maven copy-dependencies -DincludeScope=runtime -DoutputDirectory=.
 }
 
 kafka_ports() {
@@ -85,22 +68,6 @@ format_kafka() { # the cluster's id
 	kafka_java kafka.tools.StorageTool format --cluster-id "$1" --config "$kafka_dir/server.properties" \
 		--add-scram "SCRAM-SHA-512=[name=smelt,password=$kafka_password]" >/dev/null
 }
-
-kafka_java() {
-	"$java/bin/java" -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
-		-cp "$kept/interop/kafka-$kafka_version/*" "$@"
-}
-
-start_kafka() {
-	local began=$SECONDS
-	must "something else listens at Kafka's port" await silent "$kafka_port" # one that was killed may take a moment
-	begin kafka kafka_java kafka.Kafka "$kafka_dir/server.properties"
-	kafka=$!
-	must "Kafka did not start in time" await answers "$kafka_port"
-	say "Kafka $kafka_version runs, after $((SECONDS - began)) s"
-}
-
-silent() { ! answers "$1"; }
 
 client() {
 	"$kept/interop/confluent-kafka-$librdkafka_version/bin/python" "$root/scripts/interop/kafka.py" "127.0.0.1:$kafka_port" "$@"

@@ -3,7 +3,7 @@
 
 try_pyiceberg() {
 	need python3
-	cached pyiceberg-0.12.0 python_with 'pyiceberg[sql-postgres,pyarrow]==0.12.0'
+	cached "pyiceberg-$pyiceberg_version" python_with "pyiceberg[sql-postgres,pyarrow]==$pyiceberg_version"
 	demo_lake
 	say "the pipeline is changed, twice: columns are added, then widened, and silver is partitioned otherwise"
 	pause
@@ -18,7 +18,7 @@ try_pyiceberg() {
 	hostile_line
 	say "the generator and the pipeline have stopped: from here on the counts stand still"
 	(umask 077 && "$root/bin/smelt" connect pyiceberg >"$SMELT_HOME/.pyiceberg.yaml")
-	PYICEBERG_HOME=$SMELT_HOME "$kept/interop/pyiceberg-0.12.0/bin/python" "$root/scripts/interop/reads.py" "$root/scripts/query.sh"
+	PYICEBERG_HOME=$SMELT_HOME "$kept/interop/pyiceberg-$pyiceberg_version/bin/python" "$root/scripts/interop/reads.py" "$root/scripts/query.sh"
 }
 
 # change edits a file of the pipeline.

@@ -1,7 +1,6 @@
 # Spark over the embedded stack's lake: it agrees with the shell, and compacts silver while smelt goes on; sourced by
 # interop.sh.
 
-spark_version=3.5.7
 iceberg_version=1.10.0 # that of smelt connect spark
 
 try_spark() {
