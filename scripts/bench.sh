@@ -7,6 +7,7 @@
 #   scripts/bench.sh commits [N]                    N commits (5,000) to one table, with maintenance as it comes in a stream
 #   scripts/bench.sh amplification                  how often compaction writes rows again: a day of an event a second, and a drain
 #   scripts/bench.sh gold-cost [HOURS...]           a refresh of gold after one new minute, with so much history (1, 10, 100, 1000)
+#   scripts/bench.sh peers [N]                      smelt, Kafka Connect, Spark and DuckDB take N events (2,000,000) from one topic, in turn
 #   scripts/bench.sh docs                           makes docs/benchmarks.md of bench/results
 # With --runs N each runs N times; the medians, with their spread, become a file of bench/results and a part of docs/benchmarks.md.
 # A bench NAME may also be scripts/bench/NAME.sh: it is sourced, and defines a function NAME, with - as _, like those here.
