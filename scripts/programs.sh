@@ -138,7 +138,7 @@ need() {
 java_of() {
 	local home
 	for home in "${JAVA_HOME:-}" /usr/lib/jvm/* "$(dirname "$(dirname "$(readlink -f "$(command -v java || echo /none/bin/java)")")")"; do
-		if [ -x "$home/bin/java" ] && [ "$("$home/bin/java" -XshowSettings:properties -version 2>&1 | sed -n 's/.*java.specification.version = //p')" -ge "$1" ] 2>/dev/null; then
+		if [ -n "$home" ] && [ -x "$home/bin/java" ] && [ "$("$home/bin/java" -XshowSettings:properties -version 2>&1 | sed -n 's/.*java.specification.version = //p')" -ge "$1" ] 2>/dev/null; then
 			echo "$home"
 			return
 		fi

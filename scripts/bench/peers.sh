@@ -161,7 +161,8 @@ measured() { # what, CPU seconds, wall seconds, CPU seconds with its start
 	awk -v of="$1" -v cpu="$2" -v took="$3" -v all="${4:-}" -v n="$events" -v mb="$(awk "BEGIN {print $size / 1e6}")" -v own="$smelt_cpu" -v file="$samples" '
 		function sample(value, unit) { printf "{\"of\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"}\n", of, value, unit >>file }
 		BEGIN {
-			printf "  %s: %d events, %.1f MB, %.2f CPU-s, %.1f MB a CPU-s, %.2f µs of CPU an event, %.2f × the CPU of smelt, %.1f s\n", of, n, mb, cpu, mb / cpu, cpu / n * 1e6, cpu / own, took
+			printf "  %s: %d events, %.1f MB, %.2f CPU-s%s, %.1f MB a CPU-s, %.2f µs of CPU an event, %.2f × the CPU of smelt, %.1f s\n",
+				of, n, mb, cpu, all == "" ? "" : sprintf(" (%.2f with start and rehearsal)", all), mb / cpu, cpu / n * 1e6, cpu / own, took
 			sample(mb / cpu, "MB of raw JSON a CPU-second")
 			if (of != "smelt") sample(cpu / own, "× the CPU of smelt")
 			sample(cpu / n * 1e6, "µs of CPU an event")
