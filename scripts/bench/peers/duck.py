@@ -1,5 +1,5 @@
-"""Bare DuckDB: typed, exactly deduplicated, sorted by nothing, to Parquet. It is the limit: it keeps no position, commits
-nothing, and is told which files there are.
+"""Bare DuckDB: events from files, typed and without duplicates, in any order, to one Parquet file. It is the limit: it keeps
+no position and commits nothing.
 
     duck.py FOLDER OUT    reads FOLDER/*.ndjson; prints the CPU and wall seconds, and the rows of OUT
 """
