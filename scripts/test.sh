@@ -40,6 +40,9 @@ export SMELT_EXTENSIONS=$SMELT_HOME/extensions
 step "tests, with the race detector"
 go test -race -timeout 30m ./...
 
+step "what C may keep of Go's memory"
+GOEXPERIMENT=cgocheck2 go test ./internal/columns ./internal/events ./internal/duck
+
 step "end to end"
 scripts/e2e.sh
 

@@ -91,7 +91,7 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 // quietHeap is memory that is never touched, so it takes no room, but counts when Go
 // decides how soon to collect garbage again: a stream of a few events has a heap so
 // small that this would be every few steps, and an eighth of all CPU.
-func quietHeap() []byte { return make([]byte, 64<<20) }
+func quietHeap() []byte { return make([]byte, 32<<20) }
 
 // drive runs the lines, and what watches them, until ctx ends.
 func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, policy maintain.Policy, metrics *telemetry.Metrics, schedule *dueTimes) error {
