@@ -43,13 +43,16 @@ type Line struct {
 // costs.
 const DefaultFreshness = 4 * time.Second
 
-// FlushShare is how much of the freshness the records of an object may wait for each
-// other, in eighths. An eighth more is how soon silver sees an object of another
-// process, and two how soon gold sees a snapshot of silver of another's.
-const FlushShare = 6
+// Of the freshness, the records of an object may wait for each other for FlushTenths,
+// in tenths. A lookShare of it is how soon silver sees an object that another process
+// has written, and gold a snapshot of silver.
+const (
+	FlushTenths = 7
+	lookShare   = 4
+)
 
-func (l *Line) pollEvery() time.Duration    { return cmp.Or(l.Freshness, DefaultFreshness) / 8 }
-func (l *Line) refreshEvery() time.Duration { return cmp.Or(l.Freshness, DefaultFreshness) / 4 }
+// lookEvery is how often stages look for what other processes have written.
+func (l *Line) lookEvery() time.Duration { return cmp.Or(l.Freshness, DefaultFreshness) / lookShare }
 
 const (
 	// mendEvery is how soon a correction of silver begins by itself.
@@ -89,7 +92,7 @@ func Run(ctx context.Context, line Line) error {
 		return err
 	}
 	for _, s := range line.Refresh {
-		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(line.refreshEvery()), line.spaced(work, s)))
+		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(line.lookEvery()), line.spaced(work, s)))
 	}
 	for _, s := range line.Mend {
 		err = errors.Join(err, schedule.add(s.Name(), gocron.DurationJob(mendEvery), line.spaced(ctx, s)))
@@ -119,7 +122,7 @@ func Run(ctx context.Context, line Line) error {
 		ingest.Go(func() { line.keep(ctx, ctx, s, 0, nil) })
 	}
 	for i, s := range line.Refine {
-		refine.Go(func() { line.keep(ctx, work, s, line.pollEvery(), woken[i]) })
+		refine.Go(func() { line.keep(ctx, work, s, line.lookEvery(), woken[i]) })
 	}
 	schedule.start()
 

@@ -184,7 +184,7 @@ func (s *settings) parts(l *lake, db *duck.DB, name string, log *slog.Logger) (l
 		References: l.Database,
 		Locker:     l.Database,
 		Log:        log,
-		Flush:      time.Duration(s.Freshness) * smelt.FlushShare / 8,
+		Flush:      time.Duration(s.Freshness) * smelt.FlushTenths / 10,
 		RecordMax:  int(s.RecordMax),
 		Codec:      bronze.Codec(s.Codec),
 		ListEvery:  silver.DefaultListEvery,
