@@ -20,7 +20,7 @@ const (
 	DefaultFlush = 2 * time.Second
 	// DefaultObjectBytes of lines close an object: about 10 MiB compressed,
 	// which is worth a request and small enough to be read in one go.
-	DefaultObjectBytes = 64 << 20
+	DefaultObjectBytes = 32 << 20
 	// DefaultRecordMax in bytes is the record bound.
 	DefaultRecordMax = 8 << 20
 

@@ -35,7 +35,7 @@ func (s *Stage) read(ctx context.Context, before ledger.Silver, refs []bronze.Re
 		done.position = map[int32]int64{}
 	}
 	for i, ref := range refs {
-		if s.full() {
+		if i > 0 && s.records.Batch.Size()+sizeOf(metas[i]) > s.most {
 			done.full = true
 			break
 		}
@@ -55,6 +55,10 @@ func (s *Stage) read(ctx context.Context, before ledger.Silver, refs []bronze.Re
 	done.records, done.tombstones, done.repeated = int64(s.records.Batch.Len()), s.records.tombstones, *s.records.repeated
 	return done, nil
 }
+
+// sizeOf is about how many bytes an object's records take in memory: their columns are
+// about as much as their text.
+func sizeOf(m bronze.Meta) int { return int(2 * m.Bytes) }
 
 func (s *Stage) full() bool { return s.records.Batch.Size() >= s.most && s.records.Batch.Len() > 0 }
 
