@@ -60,6 +60,7 @@ func (c *benchDrainCmd) Run(ctx context.Context, s *settings, io *streams, bench
 		return err
 	}
 	defer closeLines(lines, log)
+	defer tuneHeap(len(lines))()
 	b.line = lines[0]
 	if b.waiting, err = s.waiting(ctx, b.line.Pipeline); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -69,8 +68,7 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	defer closeLines(lines, log)
 
-	quiet := quietHeap()
-	defer runtime.KeepAlive(quiet)
+	defer tuneHeap(len(lines))()
 	metrics := telemetry.New()
 	schedule := new(dueTimes)
 	server, err := telemetry.Serve(telemetry.Config{
@@ -87,11 +85,6 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	log.Info("running", "pipelines", len(lines), "http", server.Address())
 	return s.drive(ctx, lines, parts, policy, metrics, schedule)
 }
-
-// quietHeap is memory that is never touched, so it takes no room, but counts when Go
-// decides how soon to collect garbage again: a stream of a few events has a heap so
-// small that this would be every few steps, and an eighth of all CPU.
-func quietHeap() []byte { return make([]byte, 32<<20) }
 
 // drive runs the lines, and what watches them, until ctx ends.
 func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, policy maintain.Policy, metrics *telemetry.Metrics, schedule *dueTimes) error {
