@@ -77,13 +77,21 @@ func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, l
 	g.SetLimit(readers)
 	for i, m := range manifests {
 		g.Go(func() error {
-			for entry, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, live) {
-				if err != nil {
-					return err
+			all, err := t.lake.decoded.of(m.FilePath(), func() (all []iceberg.ManifestEntry, err error) {
+				for entry, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, false) {
+					if err != nil {
+						return nil, err
+					}
+					all = append(all, entry)
 				}
-				read[i] = append(read[i], entry)
+				return all, nil
+			})
+			for _, entry := range all {
+				if !live || entry.Status() != iceberg.EntryStatusDELETED {
+					read[i] = append(read[i], entry)
+				}
 			}
-			return nil
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {

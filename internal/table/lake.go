@@ -32,6 +32,7 @@ type Lake struct {
 	catalog Catalog
 	root    string
 	cache   *cache
+	decoded *decoded
 
 	mu        sync.Mutex
 	last      map[string]*Table // by name; metadata files are immutable, so a location's table is too
@@ -46,6 +47,7 @@ func Open(store smelt.Store, catalog Catalog, root string) *Lake {
 		catalog: catalog,
 		root:    strings.TrimSuffix(root, "/"),
 		cache:   newCache(),
+		decoded: newDecoded(),
 		last:    map[string]*Table{},
 	}
 }
