@@ -71,21 +71,13 @@ func byKey(a, b File) int { return cmp.Compare(a.Key, b.Key) }
 
 // entries reads manifests, several at once, and returns their entries in order:
 // those of live files only, or those of files removed as well.
-func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, live bool) ([]iceberg.ManifestEntry, error) {
-	read := make([][]iceberg.ManifestEntry, len(manifests))
+func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, live bool) ([]*listed, error) {
+	read := make([][]*listed, len(manifests))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
 	for i, m := range manifests {
 		g.Go(func() error {
-			all, err := t.lake.decoded.of(m.FilePath(), func() (all []iceberg.ManifestEntry, err error) {
-				for entry, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, false) {
-					if err != nil {
-						return nil, err
-					}
-					all = append(all, entry)
-				}
-				return all, nil
-			})
+			all, err := t.decode(ctx, m)
 			for _, entry := range all {
 				if !live || entry.Status() != iceberg.EntryStatusDELETED {
 					read[i] = append(read[i], entry)
@@ -98,6 +90,19 @@ func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, l
 		return nil, err
 	}
 	return slices.Concat(read...), nil
+}
+
+// decode reads all entries of a manifest, unless it was read before.
+func (t *Table) decode(ctx context.Context, m iceberg.ManifestFile) ([]*listed, error) {
+	return t.lake.decoded.of(m.FilePath(), func() (all []*listed, err error) {
+		for entry, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, false) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, &listed{ManifestEntry: entry})
+		}
+		return all, nil
+	})
 }
 
 // Changes returns the data files that commits after the snapshot from, up to
@@ -171,8 +176,8 @@ func without(files, others []File) []File {
 }
 
 // changed returns the entries by which snapshots added and removed files.
-func (t *Table) changed(ctx context.Context, between []ice.Snapshot) ([]iceberg.ManifestEntry, error) {
-	own := make([][]iceberg.ManifestEntry, len(between))
+func (t *Table) changed(ctx context.Context, between []ice.Snapshot) ([]*listed, error) {
+	own := make([][]*listed, len(between))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
 	for i, s := range between {
@@ -187,19 +192,18 @@ func (t *Table) changed(ctx context.Context, between []ice.Snapshot) ([]iceberg.
 	return slices.Concat(own...), nil
 }
 
-func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]iceberg.ManifestEntry, error) {
+func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]*listed, error) {
 	if s.Summary == nil || s.Summary.Operation == "" {
 		return nil, fmt.Errorf("snapshot %d does not say what it did: %w", s.SnapshotID, ErrUnknown)
 	}
 	if s.Summary.Operation == ice.OpReplace {
 		return nil, nil
 	}
-	io := &storeIO{ctx: ctx, lake: t.lake}
-	manifests, err := s.Manifests(io)
+	manifests, err := s.Manifests(&storeIO{ctx: ctx, lake: t.lake})
 	if err != nil {
 		return nil, err
 	}
-	var out []iceberg.ManifestEntry
+	var out []*listed
 	for _, m := range manifests {
 		own := m.SnapshotID() == s.SnapshotID // else it was there before
 		if m.ManifestContent() == iceberg.ManifestContentDeletes {
@@ -213,10 +217,11 @@ func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]iceberg.Manif
 		if !own {
 			continue
 		}
-		for e, err := range m.Entries(io, false) {
-			if err != nil {
-				return nil, err
-			}
+		entries, err := t.decode(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
 			if e.SnapshotID() == s.SnapshotID && e.Status() != iceberg.EntryStatusEXISTING {
 				out = append(out, e)
 			}

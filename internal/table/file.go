@@ -21,6 +21,7 @@ type File struct {
 
 	schema *iceberg.Schema
 	data   iceberg.DataFile
+	listed *listed   // of a file that a manifest lists
 	made   time.Time // when it was described, by the clock on the wall; zero for a file of a table
 }
 
@@ -122,8 +123,9 @@ func floating(t iceberg.Type) bool {
 }
 
 // entry is the view of a data file that a manifest lists.
-func (t *Table) entry(e iceberg.ManifestEntry) File {
+func (t *Table) entry(e *listed) File {
 	f := t.file(e.DataFile())
+	f.listed = e
 	if e.Status() != iceberg.EntryStatusDELETED { // whose snapshot is the one that removed it
 		f.Snapshot = max(0, e.SnapshotID()) // -1: the manifest does not say
 	}

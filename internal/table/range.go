@@ -15,9 +15,18 @@ func (f File) Range(column string) (lo, hi time.Time, ok bool) {
 	if !ok {
 		return lo, hi, false
 	}
-	lo, okLo := boundTime(field.Type, f.data.LowerBoundValues()[field.ID])
-	hi, okHi := boundTime(field.Type, f.data.UpperBoundValues()[field.ID])
+	lower, upper := f.bounds()
+	lo, okLo := boundTime(field.Type, lower[field.ID])
+	hi, okHi := boundTime(field.Type, upper[field.ID])
 	return lo, hi, okLo && okHi
+}
+
+// bounds are those of all columns, by field id.
+func (f File) bounds() (lower, upper map[int][]byte) {
+	if f.listed != nil {
+		return f.listed.bounds()
+	}
+	return f.data.LowerBoundValues(), f.data.UpperBoundValues()
 }
 
 // AllNull says whether the file is known to have no value of a column.
@@ -53,8 +62,9 @@ func (f File) Bounds(column string) (lo, hi any, ok bool) {
 	if nans, counted := f.data.NaNValueCounts()[field.ID]; floating(field.Type) && (!counted || nans > 0) {
 		return nil, nil, false
 	}
-	lo, okLo := boundValue(field.Type, f.data.LowerBoundValues()[field.ID])
-	hi, okHi := boundValue(field.Type, f.data.UpperBoundValues()[field.ID])
+	lower, upper := f.bounds()
+	lo, okLo := boundValue(field.Type, lower[field.ID])
+	hi, okHi := boundValue(field.Type, upper[field.ID])
 	return lo, hi, okLo && okHi
 }
 
@@ -124,8 +134,9 @@ func (f File) IntRange(column string) (lo, hi int64, ok bool) {
 	if !ok {
 		return lo, hi, false
 	}
-	lo, okLo := boundInt(field.Type, f.data.LowerBoundValues()[field.ID])
-	hi, okHi := boundInt(field.Type, f.data.UpperBoundValues()[field.ID])
+	lower, upper := f.bounds()
+	lo, okLo := boundInt(field.Type, lower[field.ID])
+	hi, okHi := boundInt(field.Type, upper[field.ID])
 	return lo, hi, okLo && okHi
 }
 
