@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/ledger"
 	"smelt/internal/table"
 )
 
@@ -235,5 +236,27 @@ events:
 				t.Errorf("%s: %s, want %s", tt.values, cell, tt.want)
 			}
 		}
+	}
+}
+
+// TestUnmatchedDuplicates counts rows without a reference row, and no duplicates of
+// them.
+func TestUnmatchedDuplicates(t *testing.T) {
+	t.Parallel()
+	p := sensors(t)
+	p.Silver.Unique = []string{"sensor_id", "event_time"}
+	l := open(t, p)
+	nowhere := strings.Replace(good, "nyc-001", "nowhere", 1)
+	l.drain(t, value(nowhere, 1795953601000), value(nowhere, 1795953602000), value(good, 1795953601000))
+	silver, err := l.Parts.Area.Lake.Load(t.Context(), "silver.sensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, _, _, err := ledger.Read[ledger.Silver](silver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have.Unmatched != 1 || have.Rows() != 2 || have.Quarantined["duplicate"] != 1 {
+		t.Errorf("%d unmatched of %d rows, quarantined %v; want 1 of 2, and one duplicate", have.Unmatched, have.Rows(), have.Quarantined)
 	}
 }

@@ -84,6 +84,16 @@ func (s *sifted) stay() []int32 {
 	return rows
 }
 
+// unmatched is how many of the rows that stay lack a reference row.
+func (s *sifted) unmatched() (n int64) {
+	for _, row := range s.rows {
+		if row.unmatched && !row.gone {
+			n++
+		}
+	}
+	return n
+}
+
 // newest is the latest event time of the rows that stay. ok is false when there are none.
 func (s *sifted) newest() (at time.Time, ok bool) {
 	var last int64

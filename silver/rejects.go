@@ -58,14 +58,14 @@ func (r *rejects) add(of *Records, row int32, f events.Fault, now time.Time) {
 	if had := of.column(atTimestamp); had.Valid(int(row)) {
 		c[2].SetInt(n, had.Int(int(row)))
 	}
-	for i, at := range map[int]int{3: atKey, 4: atValue} {
-		if text := of.column(at); text.Valid(int(row)) {
-			c[i].SetText(n, text.Text(int(row)))
+	for i, from := range []*columns.Column{of.column(atKey), of.column(atValue)} {
+		if from.Valid(int(row)) {
+			c[3+i].SetText(n, from.Text(int(row)))
 		}
 	}
-	for i, text := range map[int]string{5: stage, 6: f.Reason, 7: f.Field, 8: f.Detail} {
+	for i, text := range []string{stage, f.Reason, f.Field, f.Detail} {
 		if text != "" {
-			c[i].SetText(n, r.batch.Keep([]byte(text)))
+			c[5+i].SetText(n, r.batch.Keep([]byte(text)))
 		}
 	}
 	c[9].SetInt(n, now.UnixMicro())

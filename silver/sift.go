@@ -19,17 +19,16 @@ type sifted struct {
 	groups  []group
 	rejects *rejects
 	twins   *twins // of the rows, when the pipeline says what is unique
-
-	unmatched int64 // rows that lack a reference row
 }
 
 // siftedRow is a row of silver by its record. Its other columns are computed when
 // it is written.
 type siftedRow struct {
-	record int32 // row of the records
-	group  int32
-	at     int64 // event time, in microseconds since 1970
-	gone   bool  // it repeats another row
+	record    int32 // row of the records
+	group     int32
+	at        int64 // event time, in microseconds since 1970
+	unmatched bool  // it lacks a reference row
+	gone      bool  // it repeats another row
 }
 
 // group is the rows of one partition value.
@@ -122,10 +121,7 @@ func (n *narrow) take(c duck.Chunk) error {
 			n.rejects.add(records, record, events.Fault{Reason: x.Name, Field: x.field}, n.now)
 			continue
 		}
-		row := siftedRow{record: record, at: c.Columns[narrowTime].Int64(i), group: n.group(parts, i)}
-		if c.Columns[narrowUnmatched].Valid(i) {
-			n.unmatched++
-		}
+		row := siftedRow{record: record, at: c.Columns[narrowTime].Int64(i), group: n.group(parts, i), unmatched: c.Columns[narrowUnmatched].Valid(i)}
 		if n.twins != nil {
 			var whole bool
 			if n.key, whole = appendKey(n.key[:0], keys, i); whole {

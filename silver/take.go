@@ -92,7 +92,7 @@ func account(before ledger.Silver, done taken, s *sifted) (ledger.Silver, error)
 	after.Position = done.position
 	after.Records += done.records
 	after.Tombstones += done.tombstones
-	after.Unmatched += s.unmatched
+	after.Unmatched += s.unmatched()
 	if newest, ok := s.newest(); ok && newest.After(before.Newest) {
 		after.Newest = newest
 	}
