@@ -65,6 +65,7 @@ func (j *Job) replayObjects(ctx context.Context, p *piece, refs []bronze.Ref, di
 		if err != nil {
 			return err
 		}
+		j.refiner.Regain()
 	}
 	return nil
 }

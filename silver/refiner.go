@@ -32,15 +32,14 @@ type Refiner struct {
 	rejects *rejects
 	rows    []siftedRow
 	twins   *twins
-	most    int // bytes of records that are worked on at once
+	most    int // bytes of records that are worked on at once, as many as limit as a rule
+	limit   int
+	worked  int // bytes that were worked on last
 }
 
 // batchBytes of records, with their columns, are worked on at once: as a rule all of
 // a writer's object. What it takes besides is no more than that again.
 const batchBytes = 128 << 20
-
-// leastBytes are worked on at once where memory is short. Less would not help.
-const leastBytes = 64 << 10
 
 // OpenRefiner makes a refiner. Nothing is read before it is bound.
 func OpenRefiner(ctx context.Context, cfg Config) (*Refiner, error) {
@@ -55,6 +54,7 @@ func OpenRefiner(ctx context.Context, cfg Config) (*Refiner, error) {
 	if cfg.BatchBytes > 0 {
 		r.most = cfg.BatchBytes
 	}
+	r.limit = r.most
 	r.all, r.shown = duck.NewBatchRows(r.records.Batch), duck.NewBatchRows(r.records.Batch)
 	if err := r.show(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -243,14 +243,23 @@ func (r *Refiner) Damage(ctx context.Context, objects []bronze.Ref) error {
 
 // Clear forgets the records that were worked on.
 func (r *Refiner) Clear() {
+	r.worked = 0
+	if r.records.Batch.Len() > 1 {
+		r.worked = r.records.Batch.Size()
+	}
 	r.records.Reset()
 	r.rejects.reset()
 	r.all.Only, r.shown.Only = r.all.Only[:0], nil
 }
 
-// Halve has half as much worked on at once, since DuckDB's memory was too small. ok
-// is false when that is too little to be of use.
+// Halve has half as much worked on at once as last, since DuckDB's memory was too
+// small. ok is false when that was a single record.
 func (r *Refiner) Halve() (ok bool) {
-	r.most /= 2
-	return r.most >= leastBytes
+	if r.worked > 0 {
+		r.most = min(r.most, r.worked) / 2
+	}
+	return r.worked > 0
 }
+
+// Regain has twice as much worked on at once as before, up to what is usual.
+func (r *Refiner) Regain() { r.most = min(2*r.most+1, r.limit) }

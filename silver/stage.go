@@ -185,6 +185,7 @@ func (s *Stage) takeNext(ctx context.Context, t *table.Table, before ledger.Silv
 		case err != nil:
 			return taken{}, err
 		default:
+			s.Regain()
 			if done.more = more || done.full || done.objects < len(refs); done.full || done.objects < len(refs) {
 				s.listed = time.Time{}
 			}
