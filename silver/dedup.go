@@ -17,7 +17,7 @@ type Fresh struct {
 	Rows    string // the relation that has them, with silver's columns
 	Records string // a relation with the lineage, _timestamp and _key of each
 	Beside  string // rows that are as good as in silver, though not in its files
-	Left    string // a table of the lineages of rows in silver's files that are there no more
+	Left    string // a table of the lineages of rows that silver's files still have, and that have left
 }
 
 // Duplicates fills work.duplicates with the lineage of each fresh row that

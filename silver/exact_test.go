@@ -87,8 +87,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestFilesAreInOrder sends events out of order, of which some lack their reference
-// row, and finds each file of silver in the order of the event time.
+// TestFilesAreInOrder sends events out of order. Some lack their reference row. Each
+// file of silver is in the order of the event time.
 func TestFilesAreInOrder(t *testing.T) {
 	t.Parallel()
 	l := open(t, sensors(t))

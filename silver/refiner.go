@@ -38,7 +38,7 @@ type Refiner struct {
 }
 
 // batchBytes of records, with their columns, are worked on at once: as a rule all of
-// a writer's object. What it takes besides is no more than that again.
+// a writer's object. Keys and results take at most as much again.
 const batchBytes = 128 << 20
 
 // OpenRefiner makes a refiner. Nothing is read before it is bound.
@@ -141,7 +141,7 @@ type Refined struct {
 
 // Refine reads the wanted records out of bronze objects, and gives what becomes of
 // them to yield, as many at a time as fit. Duplicates are not looked for. An object
-// that has gone since it was listed is a smelt.ErrNotFound.
+// that was deleted since it was listed is a smelt.ErrNotFound.
 func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, wanted Wanted, now time.Time, yield func(Refined) error) error {
 	path := func(ref bronze.Ref) string { return localPath(dir, ref) }
 	if err := os.MkdirAll(dir, 0o700); err != nil {

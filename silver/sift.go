@@ -37,9 +37,9 @@ type group struct {
 	rows   int
 }
 
-// sift runs silver.sql over the records that fit the declaration, for no more
-// columns than it takes to judge and to place each row. partition are the
-// expressions of silver's partitioning.
+// sift runs silver.sql over the records that fit the declaration. It selects only the
+// columns that judge and place a row. partition are the expressions of silver's
+// partitioning.
 func (r *Refiner) sift(ctx context.Context, now time.Time, partition []duck.PartitionValue) (*sifted, error) {
 	r.shown.Only = r.records.good
 	r.rejects.reset()
@@ -178,9 +178,13 @@ func (r *Refiner) silverRows(now time.Time) string {
 	if len(r.lacking.Only) > 0 {
 		names, join = "u.names", fmt.Sprintf(" LEFT JOIN work.unmatched AS u USING (%s, %s)", colPartition, colOffset)
 	}
-	return fmt.Sprintf("(SELECT %s, %s AS %s, %d::BIGINT AS %s, %s AS %s, NULL::TIMESTAMPTZ AS %s FROM work.transform AS s%s)",
-		strings.Join(casts, ", "), duck.Timestamp(now), colIngestedAt, r.refs.Version, colReferenceVersion,
-		names, colUnmatched, colRebuiltAt, join)
+	own := []string{
+		duck.Timestamp(now) + " AS " + colIngestedAt,
+		fmt.Sprintf("%d::BIGINT AS %s", r.refs.Version, colReferenceVersion),
+		names + " AS " + colUnmatched,
+		"NULL::TIMESTAMPTZ AS " + colRebuiltAt,
+	}
+	return fmt.Sprintf("(SELECT %s FROM work.transform AS s%s)", strings.Join(append(casts, own...), ", "), join)
 }
 
 // unmatchedColumns are those of work.unmatched: the records that lack a row in some

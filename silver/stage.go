@@ -167,8 +167,8 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	return smelt.Progress{Records: done.records, Bytes: done.bytes, More: done.more, Repeated: done.repeated}, nil
 }
 
-// takeNext takes the bronze objects that come next: less of them where they do not fit
-// into memory, and others where one has gone since they were listed.
+// takeNext takes the bronze objects that come next: fewer where they do not fit into
+// memory. It lists again when one was deleted since.
 func (s *Stage) takeNext(ctx context.Context, t *table.Table, before ledger.Silver) (done taken, err error) {
 	for try := 0; ; {
 		refs, more, err := s.next(ctx, before.Position)

@@ -65,7 +65,7 @@ func (a *arena) free() {
 	a.shrink(0)
 }
 
-// shrink frees chunks until the rest is no more than most bytes.
+// shrink frees chunks until at most most bytes are left.
 func (a *arena) shrink(most int) {
 	total, kept := 0, a.chunks[:0]
 	for _, c := range a.chunks {

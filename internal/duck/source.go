@@ -91,8 +91,8 @@ func (s *Session) View(ctx context.Context, name string, source Source) error {
 	return s.Exec(ctx, "CREATE OR REPLACE VIEW "+name+" AS FROM "+s.Provide(source))
 }
 
-// Rows of a batch are a source: all of them, or those that Only names, in that
-// order. They may change between two queries.
+// BatchRows is a source of rows of a batch: those that Only names, in that order. Both
+// may change between two queries.
 type BatchRows struct {
 	Batch *columns.Batch
 	Only  []int32

@@ -12,7 +12,7 @@ type number struct {
 	mantissa uint64 // the digits as a whole number, if short
 	exponent int    // of the last digit
 	negative bool
-	short    bool // there are no more digits than a mantissa holds
+	short    bool // its digits fit a mantissa
 	integer  bool // it has neither a point nor an exponent
 }
 
