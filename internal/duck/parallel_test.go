@@ -3,31 +3,12 @@ package duck_test
 import (
 	"runtime"
 	"testing"
-
-	"smelt/internal/duck"
 )
 
 // TestParallel gives all cores to statements while somebody asks for that.
 func TestParallel(t *testing.T) {
 	t.Parallel()
-	db, err := duck.Open(duck.Config{MemoryBytes: 256 << 20, TempDir: t.TempDir(), Threads: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	s, err := db.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db, s := open(t, 3)
 	threads := func() string {
 		got, err := s.Strings(t.Context(), "SELECT current_setting('threads')::VARCHAR = 3")
 		if err != nil {

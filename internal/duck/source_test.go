@@ -168,7 +168,17 @@ func TestSourceTexts(t *testing.T) {
 // TestSourceOrder shows that a COPY without ORDER BY writes the rows as they come.
 func TestSourceOrder(t *testing.T) {
 	t.Parallel()
-	s := session(t)
+	for _, threads := range []int{1, 4} {
+		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
+			t.Parallel()
+			_, s := open(t, threads)
+			sourceOrder(t, s)
+		})
+	}
+}
+
+func sourceOrder(t *testing.T, s *duck.Session) {
+	t.Helper()
 	b := columns.New([]smelt.Column{{Name: "n", Type: typ("bigint")}})
 	t.Cleanup(b.Free)
 	rows := duck.NewBatchRows(b)

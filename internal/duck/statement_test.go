@@ -10,7 +10,14 @@ import (
 
 func session(t *testing.T) *duck.Session {
 	t.Helper()
-	db, err := duck.Open(duck.Config{MemoryBytes: 256 << 20, TempDir: t.TempDir(), Threads: 1})
+	_, s := open(t, 1)
+	return s
+}
+
+// open opens an instance with so many threads, and a session.
+func open(t *testing.T, threads int) (*duck.DB, *duck.Session) {
+	t.Helper()
+	db, err := duck.Open(duck.Config{MemoryBytes: 256 << 20, TempDir: t.TempDir(), Threads: threads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +33,7 @@ func session(t *testing.T) *duck.Session {
 			t.Error(err)
 		}
 	})
-	return s
+	return db, s
 }
 
 // show writes names with their places: "a@7 b.c@10".
