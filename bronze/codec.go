@@ -147,7 +147,7 @@ func appendString(dst, s []byte) []byte {
 	const hexDigits = "0123456789abcdef"
 	dst = append(dst, '"')
 	for {
-		n := plain(s)
+		n, _ := plain(s)
 		dst = append(dst, s[:n]...)
 		if n == len(s) {
 			return append(dst, '"')

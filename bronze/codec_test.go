@@ -305,6 +305,26 @@ func TestLineManyHeaders(t *testing.T) {
 	}
 }
 
+// TestEveryByte puts every byte at every place of strings of every length up to two words
+// and a half, which are looked at eight bytes at a time.
+func TestEveryByte(t *testing.T) {
+	t.Parallel()
+	const longest = 20
+	for length := 1; length <= longest; length++ {
+		for at := range length {
+			for b := range 256 {
+				text := bytes.Repeat([]byte("a"), length)
+				text[at] = byte(b)
+				for _, value := range []string{`"` + string(text) + `"`, `{"` + string(text) + `":1}`, `["` + string(text) + `", 0, "a longer string"]`} {
+					if err := checkLine(smelt.Record{Value: []byte(value)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	for i, value := range hostile() {
 		f.Add([]byte("k"), []byte(value), []byte("h"), []byte("v"), uint8(i))

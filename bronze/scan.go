@@ -16,11 +16,8 @@ const MaxDepth = 500
 // file otherwise), nested no deeper than MaxDepth. breaks says whether it has
 // line breaks between its tokens.
 func embeddable(value []byte) (ok, breaks bool) {
-	if !utf8.Valid(value) {
-		return false, false
-	}
 	s := scanner{json: value}
-	ok = s.document()
+	ok = s.document() && (s.high&tops == 0 || utf8.Valid(value)) // JSON is ASCII outside of its strings
 	return ok, s.breaks
 }
 
@@ -32,6 +29,7 @@ type scanner struct {
 	depth   int
 	objects [MaxDepth/64 + 1]uint64 // a bit a level: an object, not an array
 	breaks  bool
+	high    uint64 // of the strings; see plain
 }
 
 func (s *scanner) document() bool {
@@ -151,7 +149,9 @@ func (s *scanner) next() byte {
 func (s *scanner) text() bool {
 	json := s.json
 	for i := s.at; ; {
-		i += plain(json[i:])
+		n, high := plain(json[i:])
+		i += n
+		s.high |= high
 		if i == len(json) {
 			return false
 		}
@@ -171,24 +171,35 @@ func (s *scanner) text() bool {
 	}
 }
 
-// plain returns how many bytes of b come before a quote, a backslash or a
-// control character. It looks at eight at a time: in each term the lowest byte
-// whose top bit is set is one that was looked for.
-func plain(b []byte) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080 // the bit that no ASCII has
+)
+
+// plain returns how many bytes of b come before a quote, a backslash or a control
+// character. If one of those bytes is not ASCII, the top bit of a byte of high is set;
+// a byte after them may set it, too. plain looks at eight bytes at a time.
+func plain(b []byte) (n int, high uint64) {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
-		quote, slash := x^ones*'"', x^ones*'\\'
-		found := ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x) & tops
-		if found != 0 {
-			return i + bits.TrailingZeros64(found)/8
+		high |= x
+		if found := special(x); found != 0 {
+			return i + bits.TrailingZeros64(found)/8, high
 		}
 	}
 	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
+		high |= uint64(b[i])
 		i++
 	}
-	return i
+	return i, high
+}
+
+// special has a top bit set if x has a quote, a backslash or a control character. The
+// lowest top bit is that of the first one.
+func special(x uint64) uint64 {
+	quote, slash, control := (x^ones*'"')-ones, (x^ones*'\\')-ones, x-ones*' '
+	return (quote | slash | control) &^ x & tops
 }
 
 // escape returns the length of the escape that b begins with, a surrogate pair
