@@ -18,7 +18,7 @@ import (
 const (
 	// DefaultFlush is how long a record waits for others to share its object.
 	DefaultFlush = 2 * time.Second
-	// DefaultObjectBytes of lines close an object: about 10 MiB compressed,
+	// DefaultObjectBytes of lines close an object: about 4 MiB compressed,
 	// which is worth a request and small enough to be read in one go.
 	DefaultObjectBytes = 32 << 20
 	// DefaultRecordMax in bytes is the record bound.

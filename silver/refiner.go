@@ -164,8 +164,11 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, 
 	for _, ref := range objects {
 		err := bronze.EachLine(path(ref), func(line []byte) error {
 			m, err := bronze.Cut(line)
-			if err != nil || !wanted.has(m.Partition, m.Offset) {
-				return err
+			if err != nil {
+				return fmt.Errorf("%s: %w", ref.Key, smelt.Mark(smelt.ErrStore, err))
+			}
+			if !wanted.has(m.Partition, m.Offset) {
+				return nil
 			}
 			if r.records.Batch.Size() >= r.most {
 				if err := part(); err != nil {

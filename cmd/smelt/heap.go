@@ -19,8 +19,8 @@ const (
 	commonBytes = 200 << 20
 )
 
-// tuneHeap suits Go's collection of garbage to so many running pipelines, until done
-// is called. GOMEMLIMIT, when set, holds in place of the limit here.
+// tuneHeap suits Go's collection of garbage to so many running pipelines. Call done
+// when they have ended. GOMEMLIMIT, when set, holds in place of the limit here.
 func tuneHeap(pipelines int) (done func()) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(commonBytes + pipelines*lineBytes))

@@ -15,12 +15,14 @@ type Source interface {
 	// Columns are the source's columns.
 	Columns() []smelt.Column
 
-	// Scan begins to read for one query: how many rows there are, or a negative
-	// number when that is not known, and what reads them.
-	Scan() (rows int64, s Scan)
+	// Rows is how many rows there are, or a negative number when that is not known.
+	Rows() int64
+
+	// Scan begins to read the rows. A query may do so several times.
+	Scan() Scan
 }
 
-// Scan reads a source for one query, in as many parts as may be read side by
+// Scan reads a source once, in as many parts as may be read side by
 // side. It is used by several threads of DuckDB's.
 type Scan interface {
 	// Parts is how many parts there are at most. The rows of one part come in order.
@@ -111,8 +113,11 @@ func NewBatchRows(b *columns.Batch) *BatchRows {
 // Columns are the batch's.
 func (r *BatchRows) Columns() []smelt.Column { return r.given }
 
+// Rows is how many rows Only names.
+func (r *BatchRows) Rows() int64 { return int64(len(r.Only)) }
+
 // Scan reads the rows in their order, on one thread.
-func (r *BatchRows) Scan() (int64, Scan) { return int64(len(r.Only)), &batchScan{r.Batch, r.Only} }
+func (r *BatchRows) Scan() Scan { return &batchScan{r.Batch, r.Only} }
 
 type batchScan struct {
 	batch *columns.Batch

@@ -67,9 +67,9 @@ func smeltForget(cell unsafe.Pointer) {
 	C.free(cell)
 }
 
-// bound is a source in one query.
+// bound is a source in one query, which may read it several times: a recursive one does.
 type bound struct {
-	scan    Scan
+	source  Source
 	columns []smelt.Column
 }
 
@@ -84,7 +84,7 @@ func smeltBind(p unsafe.Pointer) {
 		mapping.BindSetError(info, err.Error())
 		return
 	}
-	b := &bound{columns: source.Columns()}
+	b := &bound{source, source.Columns()}
 	for _, c := range b.columns {
 		t, err := logicalType(c.Type)
 		if err != nil {
@@ -94,29 +94,31 @@ func smeltBind(p unsafe.Pointer) {
 		mapping.BindAddResultColumn(info, c.Name, t)
 		mapping.DestroyLogicalType(&t)
 	}
-	var rows int64
-	if rows, b.scan = source.Scan(); rows >= 0 {
+	if rows := source.Rows(); rows >= 0 {
 		mapping.BindSetCardinality(info, mapping.IdxT(rows), true)
 	}
 	mapping.BindSetBindData(info, remember(b), unsafe.Pointer(C.smeltForget))
 }
 
-// queryState is what a query asks of a source: for each of its columns, which of
-// the source's it is, or -1 for one that need not be filled.
-type queryState struct{ projection []int }
+// queryState is one reading of a source: for each of the columns that it asks for,
+// which of the source's it is, or -1 for one that need not be filled.
+type queryState struct {
+	scan       Scan
+	projection []int
+}
 
 //export smeltInit
 func smeltInit(p unsafe.Pointer) {
 	info := mapping.InitInfo{Ptr: p}
 	b := recall[*bound](mapping.InitGetBindData(info))
-	q := &queryState{projection: make([]int, mapping.InitGetColumnCount(info))}
+	q := &queryState{b.source.Scan(), make([]int, mapping.InitGetColumnCount(info))}
 	for i := range q.projection {
 		q.projection[i] = -1
 		if n := mapping.InitGetColumnIndex(info, mapping.IdxT(i)); n < mapping.IdxT(len(b.columns)) {
 			q.projection[i] = int(n) // else it is a row's number, which a count asks for
 		}
 	}
-	mapping.InitSetMaxThreads(info, mapping.IdxT(b.scan.Parts()))
+	mapping.InitSetMaxThreads(info, mapping.IdxT(q.scan.Parts()))
 	mapping.InitSetInitData(info, remember(q), unsafe.Pointer(C.smeltForget))
 }
 
@@ -132,8 +134,9 @@ func smeltInitThread(p unsafe.Pointer) {
 func smeltRead(p, out unsafe.Pointer) {
 	info, chunk := mapping.FunctionInfo{Ptr: p}, mapping.DataChunk{Ptr: out}
 	thread := recall[*threadState](mapping.FunctionGetLocalInitData(info))
+	query := recall[*queryState](mapping.FunctionGetInitData(info))
 	if thread.part == nil {
-		thread.part = recall[*bound](mapping.FunctionGetBindData(info)).scan.Part()
+		thread.part = query.scan.Part()
 	}
 	batch, rows, passing, err := thread.part.Next()
 	if err != nil {
@@ -141,7 +144,7 @@ func smeltRead(p, out unsafe.Pointer) {
 		return
 	}
 	if len(rows) > 0 {
-		for i, n := range recall[*queryState](mapping.FunctionGetInitData(info)).projection {
+		for i, n := range query.projection {
 			if n >= 0 {
 				fill(mapping.DataChunkGetVector(chunk, mapping.IdxT(i)), batch.Columns[n], rows, passing)
 			}

@@ -165,6 +165,26 @@ func TestSourceTexts(t *testing.T) {
 	}
 }
 
+// TestSourceAgain reads a source several times within one query.
+func TestSourceAgain(t *testing.T) {
+	t.Parallel()
+	s := session(t)
+	rows := duck.NewBatchRows(batch(t))
+	rows.Only = []int32{1, 2, 4}
+	if err := s.View(t.Context(), "work.all", rows); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"WITH RECURSIVE r AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM r JOIN work.all AS a ON a.d = 2 WHERE n < 5) SELECT count(*)::VARCHAR FROM r": "6",
+		"SELECT sum((SELECT count(*) FROM work.all WHERE d <= x))::VARCHAR FROM range(1, 5) AS g(x)":                                                  "8",
+		"WITH a AS (FROM work.all) SELECT count(*)::VARCHAR FROM a AS b, a AS c":                                                                      "9",
+	} {
+		if got, err := s.Strings(t.Context(), query); err != nil || got[0] != want {
+			t.Errorf("%s: %v, %v; want %s", query, got, err, want)
+		}
+	}
+}
+
 // TestSourceOrder shows that a COPY without ORDER BY writes the rows as they come.
 func TestSourceOrder(t *testing.T) {
 	t.Parallel()

@@ -37,14 +37,17 @@ func (b *bronzeSource) set(files []held) {
 // Columns are the declared ones and those that every record has.
 func (b *bronzeSource) Columns() []smelt.Column { return silver.RecordColumns(b.events.Columns) }
 
+// Rows is not known before the files are read.
+func (b *bronzeSource) Rows() int64 { return -1 }
+
 // Scan reads the files, several side by side.
-func (b *bronzeSource) Scan() (rows int64, s duck.Scan) {
+func (b *bronzeSource) Scan() duck.Scan {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return -1, &bronzeScan{source: b, left: b.files}
+	return &bronzeScan{source: b, left: b.files}
 }
 
-// bronzeScan is the reading of one query.
+// bronzeScan is one reading of the files.
 type bronzeScan struct {
 	source *bronzeSource
 	mu     sync.Mutex
