@@ -98,15 +98,17 @@ func TestNumberBounds(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	c := newCache()
-	const size = cacheObject
+	const size, most = 25, 4 * 25
+	c := newCache[[]byte](most)
 	for _, key := range []string{"a", "b", "c", "d"} {
-		c.put(key, make([]byte, size))
+		c.put(key, make([]byte, size), size)
 	}
 	c.get("a")
-	c.put("e", make([]byte, size)) // in place of b, the one not used for longest
-	c.put("huge", make([]byte, cacheObject+1))
-	c.put("f", nil)
+	c.put("a", nil, 1) // in place of what it was
+	c.put("a", nil, size)
+	c.put("e", make([]byte, size), size) // in place of b, the one not used for longest
+	c.put("huge", make([]byte, size+1), size+1)
+	c.put("f", nil, 0)
 	c.remove("f")
 	var got []string
 	for key := range c.entries {
@@ -116,7 +118,7 @@ func TestCacheIsBounded(t *testing.T) {
 	if want := []string{"a", "c", "d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
-	if c.size > cacheBytes || c.size != len(got)*size || len(got) != c.order.Len() {
+	if c.size > most || c.size != len(got)*size || len(got) != c.order.Len() {
 		t.Errorf("%d bytes of %v", c.size, got)
 	}
 }

@@ -5,59 +5,70 @@ import (
 	"sync"
 )
 
-// Manifests and manifest lists are written once and read at each commit, so
-// their bytes are kept. A manifest of a thousand files takes some 100 KiB.
-const cacheBytes = 64 << 20
+const (
+	// Manifests and manifest lists are written once and read at each commit, so
+	// their bytes are kept. A manifest of a thousand files takes some 100 KiB.
+	cacheBytes = 64 << 20
 
-// cacheObject is the largest object that is kept: none may push out the rest.
-const cacheObject = cacheBytes / 4
+	// cacheFiles is how many entries of manifests are kept decoded. An entry of a table
+	// of ten columns takes some 6 KiB.
+	cacheFiles = 10_000
 
-// cache keeps the bytes of immutable objects, the most recently used ones, up
-// to cacheBytes.
-type cache struct {
+	// cacheManifests is how many entries of manifest lists are kept decoded, some 1 KiB each.
+	cacheManifests = 10_000
+)
+
+// cache keeps values made of immutable objects, the most recently used ones, up
+// to a total size.
+type cache[V any] struct {
+	max int
+
 	mu      sync.Mutex
 	size    int
 	entries map[string]*list.Element
 	order   *list.List // of *cached, the most recently used first
 }
 
-type cached struct {
-	key  string
-	data []byte
+type cached[V any] struct {
+	key   string
+	value V
+	size  int
 }
 
-func newCache() *cache {
-	return &cache{entries: map[string]*list.Element{}, order: list.New()}
+func newCache[V any](max int) *cache[V] {
+	return &cache[V]{max: max, entries: map[string]*list.Element{}, order: list.New()}
 }
 
-func (c *cache) get(key string) ([]byte, bool) {
+func (c *cache[V]) get(key string) (value V, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[key]
 	if !ok {
-		return nil, false
+		return value, false
 	}
 	c.order.MoveToFront(e)
-	return e.Value.(*cached).data, true
+	return e.Value.(*cached[V]).value, true
 }
 
-func (c *cache) put(key string, data []byte) {
-	if len(data) > cacheObject {
+// put keeps a value in place of the key's last one. A value of more than a quarter
+// of the total is left out: none may push out the rest.
+func (c *cache[V]) put(key string, value V, size int) {
+	if size > c.max/4 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.entries[key]; ok {
-		return
+	if e, ok := c.entries[key]; ok {
+		c.drop(e)
 	}
-	c.entries[key] = c.order.PushFront(&cached{key, data})
-	c.size += len(data)
-	for c.size > cacheBytes {
+	c.entries[key] = c.order.PushFront(&cached[V]{key, value, size})
+	c.size += size
+	for c.size > c.max {
 		c.drop(c.order.Back())
 	}
 }
 
-func (c *cache) remove(key string) {
+func (c *cache[V]) remove(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.entries[key]; ok {
@@ -65,8 +76,8 @@ func (c *cache) remove(key string) {
 	}
 }
 
-func (c *cache) drop(e *list.Element) {
-	entry := c.order.Remove(e).(*cached)
+func (c *cache[V]) drop(e *list.Element) {
+	entry := c.order.Remove(e).(*cached[V])
 	delete(c.entries, entry.key)
-	c.size -= len(entry.data)
+	c.size -= entry.size
 }

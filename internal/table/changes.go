@@ -44,11 +44,11 @@ func (t *Table) files(ctx context.Context, snapshotID int64) ([]File, error) {
 	if s == nil {
 		return nil, smelt.ErrNotFound
 	}
-	manifests, err := s.Manifests(&storeIO{ctx: ctx, lake: t.lake})
+	manifests, err := t.lake.manifests(ctx, *s, true)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := t.entries(ctx, manifests, true)
+	entries, err := t.entries(ctx, manifests)
 	if err != nil {
 		return nil, err
 	}
@@ -69,40 +69,22 @@ func (t *Table) files(ctx context.Context, snapshotID int64) ([]File, error) {
 
 func byKey(a, b File) int { return cmp.Compare(a.Key, b.Key) }
 
-// entries reads manifests, several at once, and returns their entries in order:
-// those of live files only, or those of files removed as well.
-func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile, live bool) ([]*listed, error) {
-	read := make([][]*listed, len(manifests))
+// entries reads manifests, several at once, and returns their entries of live files
+// in order.
+func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile) ([]listed, error) {
+	read := make([][]listed, len(manifests))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
 	for i, m := range manifests {
-		g.Go(func() error {
-			all, err := t.decode(ctx, m)
-			for _, entry := range all {
-				if !live || entry.Status() != iceberg.EntryStatusDELETED {
-					read[i] = append(read[i], entry)
-				}
-			}
+		g.Go(func() (err error) {
+			read[i], err = t.lake.decode(ctx, m, true)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.Concat(read...), nil
-}
-
-// decode reads all entries of a manifest, unless it was read before.
-func (t *Table) decode(ctx context.Context, m iceberg.ManifestFile) ([]*listed, error) {
-	return t.lake.decoded.of(m.FilePath(), func() (all []*listed, err error) {
-		for entry, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, false) {
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, &listed{ManifestEntry: entry})
-		}
-		return all, nil
-	})
+	return slices.DeleteFunc(slices.Concat(read...), func(e listed) bool { return !e.live() }), nil
 }
 
 // Changes returns the data files that commits after the snapshot from, up to
@@ -176,8 +158,8 @@ func without(files, others []File) []File {
 }
 
 // changed returns the entries by which snapshots added and removed files.
-func (t *Table) changed(ctx context.Context, between []ice.Snapshot) ([]*listed, error) {
-	own := make([][]*listed, len(between))
+func (t *Table) changed(ctx context.Context, between []ice.Snapshot) ([]listed, error) {
+	own := make([][]listed, len(between))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(readers)
 	for i, s := range between {
@@ -192,18 +174,18 @@ func (t *Table) changed(ctx context.Context, between []ice.Snapshot) ([]*listed,
 	return slices.Concat(own...), nil
 }
 
-func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]*listed, error) {
+func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]listed, error) {
 	if s.Summary == nil || s.Summary.Operation == "" {
 		return nil, fmt.Errorf("snapshot %d does not say what it did: %w", s.SnapshotID, ErrUnknown)
 	}
 	if s.Summary.Operation == ice.OpReplace {
 		return nil, nil
 	}
-	manifests, err := s.Manifests(&storeIO{ctx: ctx, lake: t.lake})
+	manifests, err := t.lake.manifests(ctx, s, true)
 	if err != nil {
 		return nil, err
 	}
-	var out []*listed
+	var out []listed
 	for _, m := range manifests {
 		own := m.SnapshotID() == s.SnapshotID // else it was there before
 		if m.ManifestContent() == iceberg.ManifestContentDeletes {
@@ -217,7 +199,7 @@ func (t *Table) ownEntries(ctx context.Context, s ice.Snapshot) ([]*listed, erro
 		if !own {
 			continue
 		}
-		entries, err := t.decode(ctx, m)
+		entries, err := t.lake.decode(ctx, m, true)
 		if err != nil {
 			return nil, err
 		}

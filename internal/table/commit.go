@@ -233,7 +233,7 @@ func (t *Table) removeMerged(ctx context.Context, files *storeIO) error {
 		return nil
 	}
 	head := t.ice.CurrentSnapshot()
-	manifests, err := head.Manifests(files)
+	manifests, err := t.lake.manifests(ctx, *head, true)
 	if err != nil {
 		return err
 	}

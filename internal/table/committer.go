@@ -121,7 +121,13 @@ func (l *Lake) swap(ctx context.Context, name, old string, meta ice.Metadata) (l
 	if err != nil {
 		return "", err
 	}
-	data, err := metadataJSON(meta)
+	l.mu.Lock()
+	before := l.written[name]
+	l.mu.Unlock()
+	if before.location != old {
+		before = written{}
+	}
+	data, snapshots, err := metadataJSON(meta, before.snapshots)
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", key, err)
 	}
@@ -136,16 +142,10 @@ func (l *Lake) swap(ctx context.Context, name, old string, meta ice.Metadata) (l
 	if err != nil {
 		return "", smelt.Mark(smelt.ErrDatabase, fmt.Errorf("move %s to %s: %w", name, location, err))
 	}
+	l.mu.Lock()
+	l.written[name] = written{location, snapshots}
+	l.mu.Unlock()
 	return location, nil
-}
-
-// metadataJSON writes a metadata file. json.Marshal would go over what the metadata
-// itself has marshaled once more, which took a quarter of a commit's time.
-func metadataJSON(meta ice.Metadata) ([]byte, error) {
-	if m, ok := meta.(json.Marshaler); ok {
-		return m.MarshalJSON()
-	}
-	return json.Marshal(meta)
 }
 
 var versionName = regexp.MustCompile(`^(\d+)-.*\.metadata\.json`)

@@ -79,6 +79,7 @@ func (l *Lake) unlist(ctx context.Context, name string) (folder string, err erro
 		case err == nil:
 			l.mu.Lock()
 			delete(l.last, name)
+			delete(l.written, name)
 			l.mu.Unlock()
 			return folder, nil
 		case errors.Is(err, smelt.ErrExists) && try < dropTries:

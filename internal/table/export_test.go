@@ -2,7 +2,10 @@ package table
 
 import (
 	"context"
+	"encoding/json"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/apache/iceberg-go"
 	ice "github.com/apache/iceberg-go/table"
@@ -18,7 +21,7 @@ func (t *Table) Reached(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := t.entries(ctx, manifests, true)
+	entries, err := t.entries(ctx, manifests)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +83,7 @@ func (t *Table) CompactDeletes(ctx context.Context, whole, compacted File) error
 	if err != nil {
 		return err
 	}
-	entries, err := t.entries(ctx, manifests, true)
+	entries, err := t.entries(ctx, manifests)
 	if err != nil {
 		return err
 	}
@@ -133,4 +136,50 @@ func (t *Table) ForeignFile(key, column string, nans int64) (File, error) {
 		b.NaNValueCounts(map[int]int64{field.ID: nans})
 	}
 	return t.file(b.Build()), nil
+}
+
+// Rewind makes a table again what it was before a commit, for a benchmark.
+func (l *Lake) Rewind(ctx context.Context, was, now *Table) error {
+	if err := l.catalog.Swap(ctx, was.name, now.MetadataLocation(), was.MetadataLocation()); err != nil {
+		return err
+	}
+	l.remember(was.name, was.ice)
+	l.written[was.name] = written{was.MetadataLocation(), l.written[was.name].snapshots}
+	return nil
+}
+
+// WithStatistics commits statistics files of a table's current snapshot, as another
+// engine would.
+func (t *Table) WithStatistics(ctx context.Context) (*Table, error) {
+	id := t.ice.CurrentSnapshot().SnapshotID
+	return t.apply(ctx, []ice.Update{
+		ice.NewSetStatisticsUpdate(ice.StatisticsFile{SnapshotID: id, StatisticsPath: "s3://lake/stats.puffin", BlobMetadata: []ice.BlobMetadata{}}),
+		ice.NewSetPartitionStatisticsUpdate(ice.PartitionStatisticsFile{SnapshotID: id, StatisticsPath: "s3://lake/stats.parquet"}),
+	})
+}
+
+// MetadataAsLibrary is a table's metadata file as iceberg-go writes it.
+func (t *Table) MetadataAsLibrary() ([]byte, error) { return json.Marshal(t.ice.Metadata()) }
+
+// UnknownMetadata are the fields of a metadata file that iceberg-go has and that
+// Lake.swap does not write.
+func (t *Table) UnknownMetadata() (unknown []string) {
+	known := append(jsonFields(reflect.TypeFor[metadataV2]()), "snapshots",
+		"next-row-id", "encryption-keys") // of the third format
+	for _, name := range jsonFields(reflect.TypeOf(t.ice.Metadata()).Elem()) {
+		if !slices.Contains(known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
+
+func jsonFields(typ reflect.Type) (names []string) {
+	for _, f := range reflect.VisibleFields(typ) {
+		if tag, ok := f.Tag.Lookup("json"); ok {
+			name, _, _ := strings.Cut(tag, ",")
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -19,10 +19,10 @@ type File struct {
 	Spec      int            // the id of the partitioning that these values are of
 	Snapshot  int64          // that added it, be it by compaction; 0 when it is in none yet
 
-	schema *iceberg.Schema
-	data   iceberg.DataFile
-	listed *listed   // of a file that a manifest lists
-	made   time.Time // when it was described, by the clock on the wall; zero for a file of a table
+	schema  *iceberg.Schema
+	data    iceberg.DataFile
+	figures *figures  // of data, see stats
+	made    time.Time // when it was described, by the clock on the wall; zero for a file of a table
 }
 
 // NewFile describes a Parquet file that was put at the key f.Path, so that a
@@ -74,7 +74,7 @@ func (t *Table) describe(f smelt.DataFile, spec iceberg.PartitionSpec, partition
 	if err != nil {
 		return File{}, err
 	}
-	s, err := newStats(t.ice.Schema(), f)
+	s, err := newStats(t.shape().schema, f)
 	if err != nil {
 		return File{}, err
 	}
@@ -123,9 +123,9 @@ func floating(t iceberg.Type) bool {
 }
 
 // entry is the view of a data file that a manifest lists.
-func (t *Table) entry(e *listed) File {
+func (t *Table) entry(e listed) File {
 	f := t.file(e.DataFile())
-	f.listed = e
+	f.figures = e.figures
 	if e.Status() != iceberg.EntryStatusDELETED { // whose snapshot is the one that removed it
 		f.Snapshot = max(0, e.SnapshotID()) // -1: the manifest does not say
 	}
@@ -134,14 +134,17 @@ func (t *Table) entry(e *listed) File {
 
 // file is the view of a data file.
 func (t *Table) file(data iceberg.DataFile) File {
-	meta := t.ice.Metadata()
+	shape := t.shape()
 	return File{
 		Key:       t.lake.Key(data.FilePath()),
 		Rows:      data.Count(),
 		Bytes:     data.FileSizeBytes(),
-		Partition: fromPartition(meta.PartitionSpecByID(int(data.SpecID())), t.ice.Schema(), data.Partition()),
+		Partition: fromPartition(shape.specs[int(data.SpecID())], data.Partition()),
 		Spec:      int(data.SpecID()),
-		schema:    t.ice.Schema(),
+		schema:    shape.schema,
 		data:      data,
+		figures:   &figures{},
 	}
 }
+
+func (f File) stats() *figures { return f.figures.of(f.data) }

@@ -48,7 +48,7 @@ func (t *Table) manifests(ctx context.Context, snapshots []ice.Snapshot, gone bo
 	g.SetLimit(readers)
 	for i, s := range snapshots {
 		g.Go(func() (err error) {
-			lists[i], err = s.Manifests(&storeIO{ctx: ctx, lake: t.lake})
+			lists[i], err = t.lake.manifests(ctx, s, false)
 			if gone && errors.Is(err, smelt.ErrNotFound) {
 				return nil
 			}

@@ -37,7 +37,7 @@ func (t *Table) Health(ctx context.Context) (h Health, err error) {
 	if head == nil {
 		return h, nil
 	}
-	manifests, err := head.Manifests(&storeIO{ctx: ctx, lake: t.lake})
+	manifests, err := t.lake.manifests(ctx, *head, true)
 	if err != nil {
 		return h, fmt.Errorf("manifests of %s: %w", t.name, err)
 	}

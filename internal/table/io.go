@@ -73,7 +73,7 @@ func (s *storeIO) WriteFile(name string, data []byte) error {
 		return smelt.Mark(smelt.ErrStore, err)
 	}
 	if immutable(key) {
-		s.lake.cache.put(key, bytes.Clone(data))
+		s.lake.cache.put(key, bytes.Clone(data), len(data))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *storeIO) read(name string) ([]byte, error) {
 		return nil, smelt.Mark(smelt.ErrStore, err)
 	}
 	if immutable(key) {
-		s.lake.cache.put(key, data)
+		s.lake.cache.put(key, data, len(data))
 	}
 	return data, nil
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/iceberg-go"
 	ice "github.com/apache/iceberg-go/table"
 
 	"smelt"
@@ -31,12 +32,14 @@ type Lake struct {
 	store   smelt.Store
 	catalog Catalog
 	root    string
-	cache   *cache
-	decoded *decoded
+	cache   *cache[[]byte]                 // of manifests and their lists, by key
+	decoded *cache[decoded]                // manifests, by key
+	lists   *cache[[]iceberg.ManifestFile] // decoded, by key
 
 	mu        sync.Mutex
-	last      map[string]*Table // by name; metadata files are immutable, so a location's table is too
-	toldClock time.Time         // when Log was last told that the clock is behind
+	last      map[string]*Table  // by name; metadata files are immutable, so a location's table is too
+	written   map[string]written // by name
+	toldClock time.Time          // when Log was last told that the clock is behind
 }
 
 // Open returns the lake whose store holds the objects under root ("s3://lake")
@@ -46,9 +49,11 @@ func Open(store smelt.Store, catalog Catalog, root string) *Lake {
 		store:   store,
 		catalog: catalog,
 		root:    strings.TrimSuffix(root, "/"),
-		cache:   newCache(),
-		decoded: newDecoded(),
+		cache:   newCache[[]byte](cacheBytes),
+		decoded: newCache[decoded](cacheFiles),
+		lists:   newCache[[]iceberg.ManifestFile](cacheManifests),
 		last:    map[string]*Table{},
+		written: map[string]written{},
 	}
 }
 
@@ -190,6 +195,8 @@ func (l *Lake) remove(ctx context.Context, keys []string) error {
 	for batch := range slices.Chunk(keys, deleteBatch) {
 		for _, key := range batch {
 			l.cache.remove(key)
+			l.decoded.remove(key)
+			l.lists.remove(key)
 		}
 		if err := l.store.Delete(ctx, batch...); err != nil {
 			return smelt.Mark(smelt.ErrStore, fmt.Errorf("delete %s and %d more: %w", batch[0], len(batch)-1, err))

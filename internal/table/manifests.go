@@ -81,7 +81,7 @@ func (t *Table) places(ctx context.Context) (map[string]int, error) {
 	if head == nil {
 		return nil, nil
 	}
-	manifests, err := head.Manifests(&storeIO{ctx: ctx, lake: t.lake})
+	manifests, err := t.lake.manifests(ctx, *head, true)
 	if err != nil {
 		return nil, err
 	}

@@ -154,13 +154,16 @@ func (t *Table) eachFile(ctx context.Context, manifests []iceberg.ManifestFile, 
 	g.SetLimit(readers)
 	for _, m := range manifests {
 		g.Go(func() error {
-			for e, err := range m.Entries(&storeIO{ctx: ctx, lake: t.lake}, true) {
-				if err != nil {
-					return err
+			entries, err := t.lake.decode(ctx, m, false)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, e := range entries {
+				if e.live() {
+					add(e.DataFile())
 				}
-				mu.Lock()
-				add(e.DataFile())
-				mu.Unlock()
 			}
 			return nil
 		})

@@ -216,16 +216,31 @@ func toInt(v any) (int64, bool) {
 	return 0, false
 }
 
-// fromPartition is the inverse of toPartition, for whichever spec a file has.
-func fromPartition(spec *iceberg.PartitionSpec, schema *iceberg.Schema, values map[int]any) map[string]any {
-	if spec == nil || spec.NumFields() == 0 {
-		return nil
-	}
-	out := make(map[string]any, spec.NumFields())
+// valueField is a field of a partitioning whose values a File shows.
+type valueField struct {
+	id       int
+	name     string
+	identity bool
+}
+
+func valueFields(spec iceberg.PartitionSpec, schema *iceberg.Schema) (out []valueField) {
 	for _, f := range spec.Fields() {
 		if p, live := declared(f, schema); live {
-			out[fieldName(p)] = fromPartitionValue(values[f.FieldID], p.Transform == "identity")
+			out = append(out, valueField{f.FieldID, fieldName(p), p.Transform == "identity"})
 		}
+	}
+	return out
+}
+
+// fromPartition gives the values of a file's partition by the fields' names, as NewFile
+// takes them.
+func fromPartition(fields []valueField, values map[int]any) map[string]any {
+	if len(fields) == 0 {
+		return nil
+	}
+	out := make(map[string]any, len(fields))
+	for _, f := range fields {
+		out[f.name] = fromPartitionValue(values[f.id], f.identity)
 	}
 	return out
 }

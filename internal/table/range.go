@@ -15,18 +15,9 @@ func (f File) Range(column string) (lo, hi time.Time, ok bool) {
 	if !ok {
 		return lo, hi, false
 	}
-	lower, upper := f.bounds()
-	lo, okLo := boundTime(field.Type, lower[field.ID])
-	hi, okHi := boundTime(field.Type, upper[field.ID])
+	lo, okLo := boundTime(field.Type, f.stats().lower[field.ID])
+	hi, okHi := boundTime(field.Type, f.stats().upper[field.ID])
 	return lo, hi, okLo && okHi
-}
-
-// bounds are those of all columns, by field id.
-func (f File) bounds() (lower, upper map[int][]byte) {
-	if f.listed != nil {
-		return f.listed.bounds()
-	}
-	return f.data.LowerBoundValues(), f.data.UpperBoundValues()
 }
 
 // AllNull says whether the file is known to have no value of a column.
@@ -35,7 +26,7 @@ func (f File) AllNull(column string) bool {
 	if !ok {
 		return false
 	}
-	nulls, counted := f.data.NullValueCounts()[field.ID]
+	nulls, counted := f.stats().nulls[field.ID]
 	return counted && nulls == f.Rows
 }
 
@@ -46,7 +37,7 @@ func (f File) Nulls(column string) (n int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	n, ok = f.data.NullValueCounts()[field.ID]
+	n, ok = f.stats().nulls[field.ID]
 	return n, ok
 }
 
@@ -59,12 +50,11 @@ func (f File) Bounds(column string) (lo, hi any, ok bool) {
 	if !ok {
 		return nil, nil, false
 	}
-	if nans, counted := f.data.NaNValueCounts()[field.ID]; floating(field.Type) && (!counted || nans > 0) {
+	if nans, counted := f.stats().nans[field.ID]; floating(field.Type) && (!counted || nans > 0) {
 		return nil, nil, false
 	}
-	lower, upper := f.bounds()
-	lo, okLo := boundValue(field.Type, lower[field.ID])
-	hi, okHi := boundValue(field.Type, upper[field.ID])
+	lo, okLo := boundValue(field.Type, f.stats().lower[field.ID])
+	hi, okHi := boundValue(field.Type, f.stats().upper[field.ID])
 	return lo, hi, okLo && okHi
 }
 
@@ -134,9 +124,8 @@ func (f File) IntRange(column string) (lo, hi int64, ok bool) {
 	if !ok {
 		return lo, hi, false
 	}
-	lower, upper := f.bounds()
-	lo, okLo := boundInt(field.Type, lower[field.ID])
-	hi, okHi := boundInt(field.Type, upper[field.ID])
+	lo, okLo := boundInt(field.Type, f.stats().lower[field.ID])
+	hi, okHi := boundInt(field.Type, f.stats().upper[field.ID])
 	return lo, hi, okLo && okHi
 }
 

@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/apache/iceberg-go"
 	"github.com/twmb/avro/ocf"
 )
 
-// textFields says by a partitioning's id which of its fields are texts.
+// textFields says by a partitioning's id which of its fields are texts. Partitionings
+// without one are left out.
 func (t *Table) textFields() map[int][]bool {
-	schema, out := t.ice.Schema(), map[int][]bool{}
+	schema, out := t.shape().schema, map[int][]bool{}
 	for _, spec := range t.ice.Metadata().PartitionSpecs() {
 		texts := make([]bool, spec.NumFields())
 		i := 0
@@ -24,7 +26,9 @@ func (t *Table) textFields() map[int][]bool {
 			}
 			i++
 		}
-		out[spec.ID()] = texts
+		if slices.Contains(texts, true) {
+			out[spec.ID()] = texts
+		}
 	}
 	return out
 }
@@ -38,6 +42,9 @@ func isManifestList(name string) bool { return strings.HasPrefix(path.Base(name)
 // the manifest when a condition asks for a text. Where they are all NULL indeed it does
 // no harm.
 func withEmptyBounds(list []byte, texts map[int][]bool) ([]byte, error) {
+	if len(texts) == 0 {
+		return list, nil
+	}
 	r, err := ocf.NewReader(bytes.NewReader(list))
 	if err != nil {
 		return nil, fmt.Errorf("manifest list: %w", err)

@@ -2,9 +2,11 @@ package table
 
 import (
 	"maps"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/apache/iceberg-go"
 	ice "github.com/apache/iceberg-go/table"
 
 	"smelt"
@@ -17,6 +19,26 @@ type Table struct {
 	ice  *ice.Table
 
 	bytes atomic.Int64 // of the metadata file; 0 until that was asked for
+
+	shapeOnce sync.Once
+	shapeOf   shape // see shape
+}
+
+// shape is a table's columns and partitionings. iceberg-go copies them at each call,
+// so they are taken once.
+type shape struct {
+	schema *iceberg.Schema
+	specs  map[int][]valueField // by the id of the partitioning
+}
+
+func (t *Table) shape() *shape {
+	t.shapeOnce.Do(func() {
+		t.shapeOf = shape{t.ice.Schema(), map[int][]valueField{}}
+		for _, spec := range t.ice.Metadata().PartitionSpecs() {
+			t.shapeOf.specs[spec.ID()] = valueFields(spec, t.shapeOf.schema)
+		}
+	})
+	return &t.shapeOf
 }
 
 // Name returns the table's name, such as "silver.sensors".
