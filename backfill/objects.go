@@ -7,39 +7,39 @@ import (
 	"math"
 	"slices"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
 	"smelt"
 	"smelt/bronze"
-	"smelt/internal/duck"
+	"smelt/silver"
 )
 
-// objectsOf gives the objects of bronze that hold the records of a table of
-// lineages, in order. One that is missing is an error that names it.
-func (j *Job) objectsOf(ctx context.Context, lineages string) ([]bronze.Ref, error) {
-	rows, err := j.session.Query(ctx, "SELECT _partition_id, min(_partition_offset), max(_partition_offset) FROM "+lineages+" GROUP BY 1 ORDER BY 1")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var spans []span
-	for rows.Next() {
-		var s span
-		if err := rows.Scan(&s.partition, &s.first, &s.last); err != nil {
-			return nil, err
-		}
-		spans = append(spans, s)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	var refs []bronze.Ref
-	for _, s := range spans {
-		found, err := j.list(ctx, s)
+// objectsOf gives the objects of bronze that hold some records, in order. One that is
+// missing is an error that names it.
+func (j *Job) objectsOf(ctx context.Context, records silver.Lineages) (refs []bronze.Ref, err error) {
+	for _, p := range records.Partitions() {
+		offsets := records[p]
+		found, err := j.list(ctx, span{p, int64(offsets.Minimum()), int64(offsets.Maximum())})
 		if err != nil {
 			return nil, err
 		}
-		refs = append(refs, found...)
+		refs = append(refs, holding(found, offsets)...)
 	}
-	return j.holding(ctx, refs, lineages)
+	return refs, nil
+}
+
+// holding are those of a partition's objects, in order, that hold one of some offsets.
+func holding(refs []bronze.Ref, offsets *roaring64.Bitmap) (out []bronze.Ref) {
+	rest := offsets.Iterator()
+	for i, r := range refs {
+		if i > 0 {
+			rest.AdvanceIfNeeded(uint64(r.From))
+		}
+		if rest.HasNext() && (i+1 == len(refs) || rest.PeekNext() < uint64(refs[i+1].From)) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // span is a part of a partition: offsets from first to last, both inclusive.
@@ -81,32 +81,6 @@ func (j *Job) list(ctx context.Context, s span) (all []bronze.Ref, err error) {
 		position = last.End
 	}
 	return all, nil
-}
-
-// holding are those of some objects that hold records of a table of lineages.
-func (j *Job) holding(ctx context.Context, refs []bronze.Ref, lineages string) ([]bronze.Ref, error) {
-	columns := []smelt.Column{
-		{Name: "object", Type: smelt.Type{Name: "integer"}},
-		{Name: "_partition_id", Type: smelt.Type{Name: "integer"}},
-		{Name: "_partition_offset", Type: smelt.Type{Name: "bigint"}},
-	}
-	rows := make([][]any, len(refs))
-	for i, r := range refs {
-		rows[i] = []any{int32(i), r.Partition, r.From}
-	}
-	if err := j.session.Load(ctx, "work", "objects", columns, duck.Rows(rows)); err != nil {
-		return nil, err
-	}
-	places, err := j.session.Ints(ctx, `SELECT DISTINCT o.object FROM `+lineages+` AS l
-		ASOF JOIN work.objects AS o ON l._partition_id = o._partition_id AND l._partition_offset >= o._partition_offset ORDER BY 1`)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]bronze.Ref, len(places))
-	for i, n := range places {
-		out[i] = refs[n]
-	}
-	return out, nil
 }
 
 // A chunk of bronze is read at a time: so much that reading it outweighs what

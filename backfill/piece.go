@@ -129,26 +129,45 @@ func (j *Job) rebuildPiece(ctx context.Context, t *table.Table, numbers []int) e
 	return nil
 }
 
-// compare finds what differs from what silver has. Rows that come out the same,
-// smelt's own columns apart, stay as they are.
+// compare finds what differs from what silver has: work.differing has the rows that
+// come out differently, work.moved those of them whose key or time is another,
+// work.departing the rows that silver has no more, and work.entering those that are new
+// to it. Rows that come out the same, smelt's own columns apart, stay as they are.
 func (j *Job) compare(ctx context.Context, p *piece, paths []string) error {
 	var differs []string
+	moved := []string{"false"}
 	for _, c := range j.refiner.Columns() {
+		test := fmt.Sprintf("a.%s IS DISTINCT FROM b.%[1]s", duck.Quote(c.Name))
 		if !slices.Contains(stamps, c.Name) {
-			differs = append(differs, fmt.Sprintf("a.%s IS DISTINCT FROM b.%[1]s", duck.Quote(c.Name)))
+			differs = append(differs, test)
+		}
+		if slices.Contains(j.keys(), c.Name) {
+			moved = append(moved, test)
 		}
 	}
-	lineage := "(_partition_id, _partition_offset)"
+	before := fmt.Sprintf("(FROM %s WHERE (_partition_id, _partition_offset) IN (SELECT _partition_id, _partition_offset FROM work.scope))",
+		duck.ReadParquetFiles(j.columns, paths))
+	err := j.session.Exec(ctx, fmt.Sprintf(`CREATE OR REPLACE TABLE work.compared AS
+			SELECT a.* REPLACE (
+					coalesce(a._partition_id, b._partition_id) AS _partition_id,
+					coalesce(a._partition_offset, b._partition_offset) AS _partition_offset,
+					coalesce(b._ingested_at, a._ingested_at) AS _ingested_at,
+					%s AS _rebuilt_at),
+				b.__file, b._unmatched AS __unmatched,
+				a._partition_id IS NOT NULL AS __after, b._partition_id IS NOT NULL AS __before, (%s) AS __moved
+			FROM work.after AS a FULL JOIN %s AS b ON a._partition_id = b._partition_id AND a._partition_offset = b._partition_offset
+			WHERE a._partition_id IS NULL OR b._partition_id IS NULL OR %s`,
+		duck.Timestamp(j.now), strings.Join(moved, " OR "), before, strings.Join(differs, " OR ")))
+	if err != nil {
+		return err
+	}
+	columns := duck.Names(j.refiner.Columns())
 	return j.session.Exec(ctx,
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.before AS FROM %s WHERE %s IN (SELECT _partition_id, _partition_offset FROM work.scope)",
-			duck.ReadParquetFiles(j.columns, paths), lineage),
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.differing AS
-			SELECT a.* REPLACE (b._ingested_at AS _ingested_at, %s AS _rebuilt_at), b.__file, b._unmatched AS __unmatched
-			FROM work.after AS a JOIN work.before AS b USING %s WHERE %s`, duck.Timestamp(j.now), lineage, strings.Join(differs, " OR ")),
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.departing AS
-			SELECT b.__file, b._partition_id, b._partition_offset, b._unmatched AS __unmatched FROM work.before AS b ANTI JOIN work.after USING %s`, lineage),
-		fmt.Sprintf(`CREATE OR REPLACE TABLE work.entering AS
-			SELECT a.* REPLACE (%s AS _rebuilt_at) FROM work.after AS a ANTI JOIN work.before USING %s`, duck.Timestamp(j.now), lineage))
+		"CREATE OR REPLACE TABLE work.differing AS SELECT "+columns+", __file, __unmatched FROM work.compared WHERE __after AND __before",
+		"CREATE OR REPLACE TABLE work.moved AS SELECT "+columns+" FROM work.compared WHERE __after AND __before AND __moved",
+		"CREATE OR REPLACE TABLE work.departing AS SELECT __file, _partition_id, _partition_offset, __unmatched FROM work.compared WHERE NOT __after",
+		"CREATE OR REPLACE TABLE work.entering AS SELECT "+columns+" FROM work.compared WHERE NOT __before",
+		"DROP TABLE work.compared")
 }
 
 // stamps are the columns of silver that say how a row came to be, not what it is.

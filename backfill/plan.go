@@ -63,7 +63,11 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 	if p.Records == 0 {
 		return p, nil
 	}
-	objects, err := j.objectsOf(ctx, "work.lineage")
+	records, err := silver.ReadLineages(ctx, j.session, "work.lineage")
+	if err != nil {
+		return Plan{}, err
+	}
+	objects, err := j.objectsOf(ctx, records)
 	if err != nil {
 		return Plan{}, err
 	}

@@ -34,13 +34,8 @@ func (j *Job) settle(ctx context.Context, t *table.Table, p *piece) error {
 // now, may be duplicates; and a row that silver has no more frees its twins.
 func (j *Job) deduplicate(ctx context.Context, t *table.Table, p *piece) error {
 	const lineage = "(_partition_id, _partition_offset)"
-	moved := "false"
-	for _, c := range j.keys() {
-		moved += fmt.Sprintf(" OR d.%s IS DISTINCT FROM b.%[1]s", duck.Quote(c))
-	}
 	entered := fmt.Sprintf("INSERT INTO work.entered SELECT %d, %s FROM work.candidates", p.number, j.enteredColumns())
 	err := j.session.Exec(ctx,
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.moved AS SELECT d.* FROM work.differing AS d JOIN work.before AS b USING %s WHERE %s", lineage, moved),
 		fmt.Sprintf(`INSERT INTO work.departed SELECT %d, _partition_id, _partition_offset, false FROM (
 			SELECT _partition_id, _partition_offset FROM work.departing UNION ALL SELECT _partition_id, _partition_offset FROM work.moved)`, p.number),
 		fmt.Sprintf("CREATE OR REPLACE TABLE work.candidates AS SELECT %s FROM work.entering UNION ALL SELECT %[1]s FROM work.moved", duck.Names(j.refiner.Columns())))

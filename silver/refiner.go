@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"smelt"
@@ -132,17 +131,19 @@ func (r *Refiner) BindSince(ctx context.Context, before ledger.Silver) error {
 	return nil
 }
 
-// Refined are relations with what became of some records.
+// Refined is what became of some records, as relations.
 type Refined struct {
+	Count   int    // of the records
 	Rows    string // silver's rows, with its columns
 	Rejects string // with the columns of quarantine
-	Records string // all that were read, with the columns of [RecordColumns]
+	Records string // the records themselves, with the columns of [RecordColumns]
 }
 
 // Refine reads the wanted records out of bronze objects, and gives what becomes of
-// them to yield, as many at a time as fit. Duplicates are not looked for. An object
-// that was deleted since it was listed is a smelt.ErrNotFound.
-func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, wanted Wanted, now time.Time, yield func(Refined) error) error {
+// them to yield, as many at a time as fit. Those that yield has taken are wanted no
+// longer. Duplicates are not looked for. An object that was deleted since it was
+// listed is a smelt.ErrNotFound.
+func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, wanted Lineages, now time.Time, yield func(Refined) error) (err error) {
 	path := func(ref bronze.Ref) string { return localPath(dir, ref) }
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -151,6 +152,13 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, 
 		return err
 	}
 	defer r.Clear()
+	defer func() {
+		if err != nil { // what yield has not taken is wanted still
+			for row := range r.records.Batch.Len() {
+				wanted.Add(r.records.lineage(int32(row)))
+			}
+		}
+	}()
 	part := func() error {
 		if r.records.Batch.Len() == 0 {
 			return nil
@@ -159,7 +167,11 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, 
 		if err != nil {
 			return err
 		}
-		return r.yield(s, now, yield)
+		if err := r.yield(s, now, yield); err != nil {
+			return err
+		}
+		r.records.Reset()
+		return nil
 	}
 	for _, ref := range objects {
 		err := bronze.EachLine(path(ref), func(line []byte) error {
@@ -167,14 +179,14 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, 
 			if err != nil {
 				return fmt.Errorf("%s: %w", ref.Key, smelt.Mark(smelt.ErrStore, err))
 			}
-			if !wanted.has(m.Partition, m.Offset) {
+			if !wanted.Take(m.Partition, m.Offset) {
 				return nil
 			}
 			if r.records.Batch.Size() >= r.most {
 				if err := part(); err != nil {
+					wanted.Add(m.Partition, m.Offset)
 					return err
 				}
-				r.records.Reset()
 			}
 			return r.records.add(m)
 		})
@@ -192,29 +204,7 @@ func (r *Refiner) yield(s *sifted, now time.Time, yield func(Refined) error) err
 		r.all.Only = append(r.all.Only, int32(row))
 	}
 	r.shown.Only = s.stay()
-	return yield(Refined{Rows: r.silverRows(now), Rejects: "work.rejects", Records: "work.records"})
-}
-
-// Wanted are the records that a replay wants: offsets in rising order, by partition.
-type Wanted map[int32][]int64
-
-func (w Wanted) has(partition int32, offset int64) bool {
-	_, ok := slices.BinarySearch(w[partition], offset)
-	return ok
-}
-
-// Wanted reads a table of lineages.
-func (r *Refiner) Wanted(ctx context.Context, lineages string) (Wanted, error) {
-	w := Wanted{}
-	query := fmt.Sprintf("SELECT DISTINCT %s, %s FROM %s ORDER BY ALL", colPartition, colOffset, lineages)
-	err := r.session.Chunks(ctx, query, func(c duck.Chunk) error {
-		for i := range c.Len {
-			p := c.Columns[0].Int32(i)
-			w[p] = append(w[p], c.Columns[1].Int64(i))
-		}
-		return nil
-	})
-	return w, err
+	return yield(Refined{Count: r.records.Batch.Len(), Rows: r.silverRows(now), Rejects: "work.rejects", Records: "work.records"})
 }
 
 // blame says which object is damaged when the reading of some has failed.
