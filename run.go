@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -163,12 +162,12 @@ func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration, wok
 
 // spaced steps a stage whenever it is called, unless that is too soon after the
 // step before. How long a step took is what it cost, but not when a service was
-// away for which it waited: so one that failed for that reason does not count, nor
-// one that took longer than the last that did something.
+// away for which it waited, or when it was the first: so one that failed for that
+// reason does not count, nor one that took longer than the last that did something.
 func (l *Line) spaced(ctx context.Context, s Stage) func() {
 	var next time.Time
 	var trouble failures
-	usual := time.Duration(math.MaxInt64 / refreshShare)
+	var usual time.Duration // 0: not known yet
 	return func() {
 		if time.Now().Before(next) {
 			return
@@ -186,7 +185,7 @@ func (l *Line) spaced(ctx context.Context, s Stage) func() {
 		default:
 			trouble.end(l.Log, s)
 		}
-		if p.Records > 0 {
+		if p.Records > 0 || usual == 0 {
 			usual = took
 		}
 		next = end.Add(pause)

@@ -226,7 +226,7 @@ func TestRunRetries(t *testing.T) {
 }
 
 // TestRunSpacesRefreshes makes sure that refreshing costs a fifth of the time at
-// the most, also when it fails.
+// the most, also when it fails, but for the first step, which has much to load.
 func TestRunSpacesRefreshes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,8 +247,8 @@ func TestRunSpacesRefreshes(t *testing.T) {
 		const s = time.Second
 		// The scheduler calls a job that has just ended once more now and then, which
 		// costs a look at the tables: so the last of these gaps may be none.
-		if got := gaps(r.steps["slow"])[:4]; err != nil || !slices.Equal(got[:3], []time.Duration{10 * s, 10 * s, 10 * s}) || got[3] > s {
-			t.Errorf("%v; gaps %v, want three of 10 s and one of a second at most", err, got)
+		if got := gaps(r.steps["slow"])[:4]; err != nil || got[0] > 4*s || got[1] != 10*s || got[2] != 10*s || got[3] > s {
+			t.Errorf("%v; gaps %v, want one of some seconds, two of 10 s, and one of a second at most", err, got)
 		}
 		// One a second and one at the end.
 		if got := len(r.steps["quick"]); got < 122+1 || got > 122+1+12 {
@@ -287,8 +287,8 @@ func TestRunAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestRunMends makes sure that mending costs a fifth of the time at the most, and
-// that the end neither waits for it nor has it done once more.
+// TestRunMends makes sure that mending costs a fifth of the time at the most, but for
+// the first step, and that the end neither waits for it nor has it done once more.
 func TestRunMends(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -304,8 +304,9 @@ func TestRunMends(t *testing.T) {
 				return takes(2*s)(ctx, n) // and next 4 × 2s after its end
 			}),
 		}, 40*s)
-		if want := []time.Duration{2 * s, 12 * s, 22 * s, 32 * s}; err != nil || took != 0 || !slices.Equal(r.steps["heal"], want) {
-			t.Errorf("%v, %s after the end; steps at %v, want %v and no wait", err, took, r.steps["heal"], want)
+		got := gaps(r.steps["heal"])
+		if err != nil || took != 0 || len(got) != 3 || got[0] > 4*s || got[1] != 10*s || got[2] != 10*s {
+			t.Errorf("%v, %s after the end; gaps %v, want one of some seconds, two of 10 s, and no wait at the end", err, took, got)
 		}
 		if strings.Contains(r.log.String(), "step failed") {
 			t.Errorf("the end cut it short, which is no trouble, but was logged:\n%s", &r.log)
