@@ -42,11 +42,13 @@ type Line struct {
 // costs.
 const DefaultFreshness = 4 * time.Second
 
-// Of the freshness, the records of an object may wait for each other for FlushTenths,
-// in tenths. A lookShare of it is how soon silver sees an object that another process
-// has written, and gold a snapshot of silver.
+// Of the freshness, a broker may keep records back for a GatherShare, and those of an
+// object may wait for each other for FlushTenths, in tenths. A lookShare of it is how
+// soon silver sees an object that another process has written, and gold a snapshot of
+// silver.
 const (
-	FlushTenths = 7
+	GatherShare = 8
+	FlushTenths = 8
 	lookShare   = 4
 )
 

@@ -42,6 +42,10 @@ const (
 	// up a partition that is assigned meanwhile, so it is short.
 	fetchWait = 500 * time.Millisecond
 
+	// fetchMin is how much a broker gathers, if it is given time to: at thousands of
+	// events a second it has that at once, and at a few it answers less often.
+	fetchMin = 64 << 10
+
 	// sessionTimeout is how long the group waits for an instance that died
 	// before it gives its partitions to another: the least that Kafka allows by
 	// default, since a partition that changes hands too often costs little.
@@ -65,6 +69,7 @@ type KafkaConfig struct {
 	Topic   string
 	Group   string // the consumer group that shares the topic's partitions
 	Resume  smelt.Resume
+	Gather  time.Duration // how long a broker may keep a few records back for more to come with them
 	Log     *slog.Logger
 }
 
@@ -104,6 +109,10 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 	if k.cfg.Log == nil {
 		k.cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	wait, least := fetchWait, int32(1)
+	if cfg.Gather > 0 {
+		wait, least = min(fetchWait, cfg.Gather), fetchMin
+	}
 	client, details, err := cfg.Cluster.dial(ctx, cfg.Topic, k.cfg.Log,
 		kgo.ClientID(clientID(smelt.Instance())),
 		kgo.ConsumeTopics(cfg.Topic),
@@ -120,7 +129,8 @@ func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 		kgo.BlockRebalanceOnPoll(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(fetchWait),
+		kgo.FetchMaxWait(wait),
+		kgo.FetchMinBytes(least),
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.MaxConcurrentFetches(fetchesAtOnce),

@@ -14,6 +14,10 @@ const (
 	// are asked for.
 	DefaultListEvery = 10 * time.Second
 
+	// youngSteps list bronze after one that found a new partition: partitions tend
+	// to appear together.
+	youngSteps = 8
+
 	// walkMost is how many objects of a partition a step asks for by name. When
 	// they are all there it is a backlog, which is listed.
 	walkMost = 4
@@ -21,11 +25,15 @@ const (
 
 // next chooses the bronze objects of a step, from all partitions.
 func (s *Stage) next(ctx context.Context, position map[int32]int64) (refs []bronze.Ref, more bool, err error) {
-	if len(s.partitions) > 0 && time.Since(s.listed) < s.ListEvery {
+	if !s.listingDue() {
 		return s.walk(ctx, position)
 	}
+	before := len(s.partitions)
 	if s.partitions, err = s.Bronze.Partitions(ctx); err != nil {
 		return nil, false, err
+	}
+	if s.young = max(0, s.young-1); len(s.partitions) > before {
+		s.young = youngSteps
 	}
 	for _, p := range s.partitions {
 		found, err := s.Bronze.After(ctx, p, position[p], s.share())
@@ -55,11 +63,16 @@ func (s *Stage) next(ctx context.Context, position map[int32]int64) (refs []bron
 	return refs, more, nil
 }
 
+// listingDue says whether this step lists bronze.
+func (s *Stage) listingDue() bool {
+	return len(s.partitions) == 0 || s.young > 0 || time.Since(s.listed) >= s.ListEvery
+}
+
 // nothingNew says whether bronze has nothing more than at the last step, which found
 // nothing. It asks bronze for the next objects alone: what is due besides waits
 // until bronze is listed again.
 func (s *Stage) nothingNew(ctx context.Context) bool {
-	if s.quiet == nil || len(s.partitions) == 0 || time.Since(s.listed) >= s.ListEvery {
+	if s.quiet == nil || s.listingDue() {
 		return false
 	}
 	refs, _, err := s.walk(ctx, s.quiet)

@@ -62,6 +62,7 @@ type Stage struct {
 	quiet      map[int32]int64 // the position at which the last step found nothing; nil: it found something
 	partitions []int32         // that bronze had
 	listed     time.Time       // when that was
+	young      int             // how many more steps list bronze, see youngSteps
 	ends       map[int32]int64 // positions at which an object ends, by partition
 }
 

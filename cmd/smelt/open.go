@@ -194,7 +194,8 @@ func (s *settings) parts(l *lake, db *duck.DB, name string, log *slog.Logger) (l
 				return nil, err
 			}
 			return ingest.OpenKafka(ctx, ingest.KafkaConfig{
-				Cluster: cluster, Topic: p.Topic, Group: group(p.Name), Resume: resume, Log: log,
+				Cluster: cluster, Topic: p.Topic, Group: group(p.Name), Resume: resume,
+				Gather: time.Duration(s.Freshness) / smelt.GatherShare, Log: log,
 			})
 		},
 	}, nil
