@@ -1,7 +1,6 @@
 package smelt_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -68,39 +67,32 @@ func (p *process) backfill(scope backfill.Scope) (r backfill.Result, err error) 
 	return job.Run(p.ctx, nil)
 }
 
-// rollback has a process take silver back to one of its last snapshots.
+// rollback has a process take silver back to one of its last snapshots: together with
+// quarantine, as smelt rollback does, or alone, as another engine does.
 func (w *world) rollback() {
 	p := w.processes[w.rng.IntN(len(w.processes))]
 	if p.dead || p.stopped || p.frozen {
 		return
 	}
-	back := 1 + w.rng.IntN(12)
+	back, alone := 1+w.rng.IntN(12), w.rng.IntN(3) == 0
 	w.start(p, "rollback", func() error {
-		t, err := p.lake.Load(p.ctx, silver.TableName(w.load.pipeline.Name))
-		if errors.Is(err, smelt.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		pair, err := silver.LoadPair(p.ctx, p.lake, w.load.pipeline.Name)
+		if err != nil || pair.Silver == nil {
 			return err
 		}
-		ancestors := t.Ancestors()
+		ancestors := pair.Silver.Ancestors()
 		if back >= len(ancestors) {
 			return nil
 		}
 		for _, a := range ancestors[back:] {
-			l, ok, err := ledger.Of[ledger.Silver](a)
-			if err != nil {
-				return err
-			}
-			if !ok {
+			if !ledger.Has(a) {
 				continue
 			}
-			properties, err := ledger.Properties(l)
-			if err != nil {
+			if alone {
+				_, err = pair.Silver.Rollback(p.ctx, a.ID, nil, "")
 				return err
 			}
-			_, err = t.Rollback(p.ctx, a.ID, properties, "")
-			return err
+			return pair.Rollback(p.ctx, p.lake, a.ID, "")
 		}
 		return nil
 	})
@@ -147,15 +139,15 @@ func (w *world) correctAll() error {
 // corrected checks that every row is what the references of now make of it, and
 // that each record is where they place it.
 func (c *checker) corrected() error {
-	t, err := c.lake.Load(context.Background(), silver.TableName(c.w.load.pipeline.Name))
+	pair, err := silver.LoadPair(c.ctx, c.lake, c.w.load.pipeline.Name)
 	if err != nil {
 		return err
 	}
-	rows, err := c.silverRows(t)
+	rows, err := c.silverRows(pair.Silver)
 	if err != nil {
 		return err
 	}
-	rejects, _, err := c.rejects(t)
+	rejects, err := c.rejects(pair.Quarantine)
 	if err != nil {
 		return err
 	}

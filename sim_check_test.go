@@ -71,7 +71,7 @@ func (c *checker) all() error {
 	if err != nil {
 		return fmt.Errorf("bronze: %w", err)
 	}
-	if _, err := c.silver(ends); err != nil {
+	if err := c.silver(ends); err != nil {
 		return fmt.Errorf("silver: %w", err)
 	}
 	for _, m := range c.w.load.pipeline.Gold {
@@ -90,13 +90,6 @@ func (c *checker) complete() error {
 	ends, err := c.bronze()
 	if err != nil {
 		return err
-	}
-	pending, err := c.silver(ends)
-	if err != nil {
-		return err
-	}
-	if pending > 0 {
-		return fmt.Errorf("%d rejects are not in quarantine", pending)
 	}
 	for p, sent := range c.w.sent {
 		if n := len(sent); n > 0 && (c.position[int32(p)] != ends[int32(p)] || ends[int32(p)] <= sent[n-1].Offset) {
@@ -174,39 +167,33 @@ type row struct {
 	cells []string
 }
 
-// silver checks that each record up to silver's position is where it belongs,
-// once, and returns how many rejects are not in quarantine yet.
-func (c *checker) silver(ends map[int32]int64) (pending int, err error) {
-	name := c.w.load.pipeline.Name
-	t, err := c.lake.Load(c.ctx, silver.TableName(name))
-	if errors.Is(err, smelt.ErrNotFound) {
-		return 0, nil
+// silver checks that each record up to silver's position is where it belongs, once.
+func (c *checker) silver(ends map[int32]int64) error {
+	pair, err := silver.LoadPair(c.ctx, c.lake, c.w.load.pipeline.Name)
+	if err != nil || pair.Silver == nil {
+		return err
 	}
+	if err := c.forward(pair.Ledger.Position, ends); err != nil {
+		return err
+	}
+	if parted, err := pair.Parted(); err != nil || parted {
+		if parted && !c.w.rollbacks {
+			return errors.New("silver and quarantine are not of one commit")
+		}
+		return err
+	}
+	rows, err := c.silverRows(pair.Silver)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	l, _, _, err := ledger.Read[ledger.Silver](t)
+	rejects, err := c.rejects(pair.Quarantine)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if err := c.forward(l.Position, ends); err != nil {
-		return 0, err
+	if err := c.counts(pair.Ledger, len(rows), rejects); err != nil {
+		return err
 	}
-	if rolledBack, err := c.rolledBack(t); rolledBack || err != nil {
-		return 0, err
-	}
-	rows, err := c.silverRows(t)
-	if err != nil {
-		return 0, err
-	}
-	rejects, pending, err := c.rejects(t)
-	if err != nil {
-		return 0, err
-	}
-	if err := c.counts(l, len(rows), rejects); err != nil {
-		return 0, err
-	}
-	return pending, c.placed(l.Position, rows, rejects)
+	return c.placed(pair.Ledger.Position, rows, rejects)
 }
 
 // forward checks that a position does not go back, nor beyond bronze.
@@ -255,78 +242,16 @@ func (c *checker) silverRows(t *table.Table) ([]row, error) {
 	return c.rows(t, current.ID, columns...)
 }
 
-// rolledBack says whether silver was rolled back and quarantine does not know yet.
-func (c *checker) rolledBack(t *table.Table) (bool, error) {
-	q, err := c.lake.Load(c.ctx, silver.QuarantineName(c.w.load.pipeline.Name))
-	if errors.Is(err, smelt.ErrNotFound) { // a process that makes the tables has come to silver
-		return false, nil
+// rejects are the rows of quarantine, which may not be there yet.
+func (c *checker) rejects(q *table.Table) ([]row, error) {
+	if q == nil {
+		return nil, nil
 	}
-	if err != nil {
-		return false, err
+	current, ok := q.Current()
+	if !ok {
+		return nil, nil
 	}
-	have, _, _, err := ledger.Read[ledger.Quarantine](q)
-	if err != nil {
-		return false, err
-	}
-	ancestors := t.Ancestors()
-	i := slices.IndexFunc(ancestors, func(a table.Snapshot) bool { return a.Sequence <= have.SilverSequence })
-	return i >= 0 && ancestors[i].ID != have.SilverSnapshot, nil
-}
-
-// rejects are the rows of quarantine and those that are on their way there.
-func (c *checker) rejects(t *table.Table) (rows []row, pending int, err error) {
-	q, err := c.lake.Load(c.ctx, silver.QuarantineName(t.Name()[len("silver."):]))
-	if errors.Is(err, smelt.ErrNotFound) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	have, _, _, err := ledger.Read[ledger.Quarantine](q)
-	if err != nil {
-		return nil, 0, err
-	}
-	var files []table.File
-	if current, ok := q.Current(); ok {
-		if files, err = q.Files(c.ctx, current.ID); err != nil {
-			return nil, 0, err
-		}
-	}
-	handed, err := silver.Pending(t.Ancestors(), have)
-	if err != nil {
-		return nil, 0, err
-	}
-	if rows, err = c.read(q, files, "reason", "field", "detail"); err != nil {
-		return nil, 0, err
-	}
-	for _, h := range handed {
-		if h.Released != nil {
-			gone, err := c.reject(q, h.Released)
-			if err != nil {
-				return nil, 0, err
-			}
-			rows = slices.DeleteFunc(rows, func(r row) bool {
-				return slices.ContainsFunc(gone, func(g row) bool { return g.lineage == r.lineage })
-			})
-		}
-		if h.Rejects != nil {
-			more, err := c.reject(q, h.Rejects)
-			if err != nil {
-				return nil, 0, err
-			}
-			rows = append(rows, more...)
-		}
-	}
-	return rows, len(handed), nil
-}
-
-// reject reads a file that silver has handed over.
-func (c *checker) reject(q *table.Table, r *ledger.Rejects) ([]row, error) {
-	f, err := q.NewFile(r.File)
-	if err != nil {
-		return nil, err
-	}
-	return c.read(q, []table.File{f}, "reason", "field", "detail")
+	return c.rows(q, current.ID, "reason", "field", "detail")
 }
 
 // placed checks each record up to the position against where it is.

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"smelt"
@@ -163,16 +165,21 @@ type catalog struct {
 	inner table.Catalog
 }
 
-func (c *catalog) Current(ctx context.Context, name string) (location string, err error) {
-	err = c.p.call("current "+name, func() (err error) {
-		location, err = c.inner.Current(ctx, name)
+func (c *catalog) Current(ctx context.Context, names ...string) (locations []string, err error) {
+	err = c.p.call("current "+strings.Join(names, "+"), func() (err error) {
+		locations, err = c.inner.Current(ctx, names...)
 		return err
 	})
-	return location, err
+	return locations, err
 }
 
-func (c *catalog) Swap(ctx context.Context, name, old, new string) error {
-	return c.p.call("swap "+name, func() error { return c.inner.Swap(ctx, name, old, new) })
+func (c *catalog) Swap(ctx context.Context, moves ...smelt.Move) error {
+	var names []string
+	for _, m := range moves {
+		names = append(names, m.Table)
+	}
+	slices.Sort(names)
+	return c.p.call("swap "+strings.Join(names, "+"), func() error { return c.inner.Swap(ctx, moves...) })
 }
 
 func (c *catalog) Drop(ctx context.Context, name, location string) error {

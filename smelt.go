@@ -143,6 +143,12 @@ type Bounds struct {
 	NaN      bool // a floating-point column that has NaN
 }
 
+// Move takes an Iceberg table from one metadata file to the next.
+type Move struct {
+	Table    string // such as "silver.sensors"
+	From, To string // locations of metadata files; From "" creates the table
+}
+
 // Locker lets one process at a time work on a table. A lock may be lost at any
 // moment: it saves work, it does not make anything correct.
 type Locker interface {

@@ -2,21 +2,18 @@ package backfill
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"smelt/internal/duck"
-	"smelt/internal/ledger"
 	"smelt/internal/table"
-	"smelt/silver"
 )
 
 // catchUp brings the pieces up to the tables as they are now: it drops what other
 // commits have made void, and rebuilds what is new in scope. It returns the table
 // that the pieces fit, and how many records it has replayed.
 func (j *Job) catchUp(ctx context.Context) (*table.Table, int64, error) {
-	t, files, err := j.loadWhole(ctx)
+	t, files, err := j.load(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -50,42 +47,6 @@ func (j *Job) catchUp(ctx context.Context) (*table.Table, int64, error) {
 		j.sources[f.Key] = f
 	}
 	return t, j.counts().Replayed - before, nil
-}
-
-// loadWhole loads silver when quarantine has all that it hands over: what is on its
-// way there nobody finds.
-func (j *Job) loadWhole(ctx context.Context) (*table.Table, []table.File, error) {
-	for range mostTries {
-		if err := j.publishRejects(ctx); err != nil {
-			return nil, nil, err
-		}
-		t, files, err := j.load(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		q, err := j.Area.Lake.Load(ctx, silver.QuarantineName(j.Pipeline.Name))
-		if err != nil {
-			return nil, nil, err
-		}
-		have, _, _, err := ledger.Read[ledger.Quarantine](q)
-		if err != nil {
-			return nil, nil, err
-		}
-		pending, err := silver.Pending(t.Ancestors(), have)
-		if err != nil || len(pending) == 0 {
-			return t, files, err
-		}
-	}
-	return nil, nil, fmt.Errorf("silver.%s hands over to quarantine faster than quarantine takes it: %w", j.Pipeline.Name, table.ErrConflict)
-}
-
-// publishRejects brings quarantine up to date, or finds that others have.
-func (j *Job) publishRejects(ctx context.Context) error {
-	err := j.outbox.Publish(ctx)
-	for try := 0; errors.Is(err, table.ErrConflict) && try < mostTries; try++ {
-		err = j.outbox.Publish(ctx)
-	}
-	return err
 }
 
 // declare makes the tables whose columns are the pipeline's.

@@ -63,7 +63,7 @@ func (e *engine) LoadTable(ctx context.Context, _ ice.Identifier) (*ice.Table, e
 	if err != nil {
 		return nil, err
 	}
-	return ice.NewFromLocation(ctx, strings.Split(silverName, "."), at, func(context.Context) (iceio.IO, error) { return e, nil }, e)
+	return ice.NewFromLocation(ctx, strings.Split(silverName, "."), at[0], func(context.Context) (iceio.IO, error) { return e, nil }, e)
 }
 
 func (e *engine) CommitTable(ctx context.Context, _ ice.Identifier, _ []ice.Requirement, updates []ice.Update) (ice.Metadata, string, error) {
@@ -83,7 +83,7 @@ func (e *engine) CommitTable(ctx context.Context, _ ice.Identifier, _ []ice.Requ
 	if err := e.WriteFile(next, data); err != nil {
 		return nil, "", err
 	}
-	return meta, next, e.w.catalog.Swap(ctx, silverName, t.MetadataLocation(), next)
+	return meta, next, e.w.catalog.Swap(ctx, smelt.Move{Table: silverName, From: t.MetadataLocation(), To: next})
 }
 
 func key(name string) string { return strings.TrimPrefix(name, "s3://test/") }

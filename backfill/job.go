@@ -22,7 +22,6 @@ import (
 
 	"smelt"
 	"smelt/internal/duck"
-	"smelt/internal/ledger"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -34,7 +33,7 @@ type Job struct {
 	scope   Scope
 	id      string
 	refiner *silver.Refiner
-	outbox  *silver.Outbox
+	pair    silver.Pair // as of the last load
 	session *duck.Session
 	outputs []duck.Name // of silver.sql that are columns of the events as they are
 	dir     string      // for files on their way
@@ -67,7 +66,7 @@ func Open(ctx context.Context, cfg silver.Config, scope Scope) (*Job, error) {
 	}
 	j := &Job{
 		Config: cfg, scope: scope, id: uuid.NewString(), now: time.Now().UTC().Truncate(time.Microsecond),
-		refiner: refiner, outbox: refiner.Outbox(), session: refiner.Session(),
+		refiner: refiner, session: refiner.Session(),
 		seen: map[string]bool{}, quarantined: map[string]bool{},
 		progress: func(Progress) {}, reach: func(string) error { return nil },
 	}
@@ -106,23 +105,23 @@ func (j *Job) prepare(ctx context.Context) (err error) {
 // Close releases the session and deletes what is on the local disk.
 func (j *Job) Close() error { return errors.Join(j.refiner.Close(), os.RemoveAll(j.dir)) }
 
-// load loads the silver table and its files, and binds the references.
+// load loads silver and quarantine, and silver's files, and binds the references.
 func (j *Job) load(ctx context.Context) (*table.Table, []table.File, error) {
-	t, err := j.Area.Lake.Load(ctx, silver.TableName(j.Pipeline.Name))
-	if errors.Is(err, smelt.ErrNotFound) {
-		return nil, nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("there is no table %s yet: the pipeline makes it when it runs (%w)", silver.TableName(j.Pipeline.Name), err))
-	}
-	if err != nil {
+	name := silver.TableName(j.Pipeline.Name)
+	if _, err := j.Area.Lake.Load(ctx, name); errors.Is(err, smelt.ErrNotFound) {
+		return nil, nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("there is no table %s yet: the pipeline makes it when it runs (%w)", name, err))
+	} else if err != nil {
 		return nil, nil, err
 	}
 	if err := j.refiner.Bind(ctx); err != nil {
 		return nil, nil, err
 	}
-	before, _, _, err := ledger.Read[ledger.Silver](t)
-	if err != nil {
+	var err error
+	if j.pair, err = j.refiner.Pair(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := j.refiner.BindSince(ctx, before); err != nil {
+	t := j.pair.Silver
+	if err := j.refiner.BindSince(ctx, j.pair.Ledger); err != nil {
 		return nil, nil, err
 	}
 	future, err := j.future(t)

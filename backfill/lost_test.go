@@ -1,9 +1,9 @@
 package backfill_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"smelt"
@@ -11,26 +11,26 @@ import (
 	"smelt/internal/table"
 )
 
-// lossy is a catalog that is told what becomes of each swap of a table.
+// lossy is a catalog that is told what becomes of each swap of silver.
 type lossy struct {
 	table.Catalog
-	table string                      // silver when empty
-	swap  func(do func() error) error // nil: what it does
-	gone  bool                        // it answers nothing
+	swap func(do func() error) error // nil: what it does
+	gone bool                        // it answers nothing
 }
 
 var errLost = errors.New("connection reset")
 
-func (c *lossy) Current(ctx context.Context, name string) (string, error) {
+func (c *lossy) Current(ctx context.Context, names ...string) ([]string, error) {
 	if c.gone {
-		return "", errLost
+		return nil, errLost
 	}
-	return c.Catalog.Current(ctx, name)
+	return c.Catalog.Current(ctx, names...)
 }
 
-func (c *lossy) Swap(ctx context.Context, name, old, new string) error {
-	do := func() error { return c.Catalog.Swap(ctx, name, old, new) }
-	if name != cmp.Or(c.table, silverName) || c.swap == nil {
+func (c *lossy) Swap(ctx context.Context, moves ...smelt.Move) error {
+	do := func() error { return c.Catalog.Swap(ctx, moves...) }
+	is := func(m smelt.Move) bool { return m.Table == silverName }
+	if !slices.ContainsFunc(moves, is) || c.swap == nil {
 		return do()
 	}
 	return c.swap(do)
@@ -90,35 +90,4 @@ func TestLostReply(t *testing.T) {
 			w.is(want)
 		})
 	}
-}
-
-// When the reply is lost by which quarantine lets records go, the files that were
-// written anew for those that stay are kept: they are the table's.
-func TestLostReplyOfQuarantine(t *testing.T) {
-	t.Parallel()
-	w := setup(t, pipeline(t, "expect: {somewhere: \"city <> 'Nowhere'\"}"))
-	w.locate("hel-001=Espoo", "nyc-001=Nowhere")
-	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:00:00Z", `c hel-001 "hot" 2026-11-01T10:00:00Z`)
-	w.locate("hel-001=Espoo", "nyc-001=New York")
-	p, catalog := w.process(), &lossy{Catalog: w.catalog, table: quarantineName}
-	p.Parts.Area.Lake = table.Open(p.Parts.Area.Store, catalog, "s3://test")
-	lose := func(do func() error) error {
-		catalog.swap = nil
-		if err := do(); err != nil {
-			t.Error(err)
-		}
-		return errLost
-	}
-	p.reach = func(step string) error {
-		if step == "committed" { // by silver
-			catalog.swap = lose
-		}
-		return nil
-	}
-	if r, err := w.open(p, backfill.Scope{Quarantined: true}).Run(t.Context(), nil); !errors.Is(err, smelt.ErrDatabase) || !r.Published {
-		t.Errorf("got %+v, %v", r, err)
-	}
-	w.add("d hel-001 4 2026-11-01T11:00:00Z")
-	same(t, "set aside", w.rows(quarantineName, "_partition_offset"), "2")
-	w.whole()
 }

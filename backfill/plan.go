@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/table"
 	"smelt/silver"
@@ -195,20 +194,13 @@ func (j *Job) freshQuarantine(ctx context.Context) (fresh []table.File, err erro
 	return fresh, err
 }
 
-// quarantineFiles are the files of quarantine; there may be no table yet.
+// quarantineFiles are the files of quarantine, as it was loaded with silver.
 func (j *Job) quarantineFiles(ctx context.Context) ([]table.File, error) {
-	q, err := j.Area.Lake.Load(ctx, silver.QuarantineName(j.Pipeline.Name))
-	if errors.Is(err, smelt.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	current, ok := q.Current()
+	current, ok := j.pair.Quarantine.Current()
 	if !ok {
 		return nil, nil
 	}
-	return q.Files(ctx, current.ID)
+	return j.pair.Quarantine.Files(ctx, current.ID)
 }
 
 // readQuarantine puts records of quarantine's files that meet a condition into

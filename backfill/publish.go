@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 
 	"smelt"
@@ -18,10 +17,7 @@ import (
 // publish audits what was rebuilt and commits it, when something differs. open is
 // as in last.
 func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, bool, error) {
-	before, _, _, err := ledger.Read[ledger.Silver](t)
-	if err != nil {
-		return Result{}, open, err
-	}
+	before := j.pair.Ledger
 	j.tell("publishing", 0)
 	if err := j.audit(ctx); err != nil {
 		return Result{}, open, err
@@ -30,19 +26,21 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 		return Result{}, open, err
 	}
 	after := j.account(before)
-	handed, err := j.handOver(ctx, &after)
+	moved, err := j.moved(ctx)
 	if err != nil {
 		return Result{}, open, err
 	}
-	change, staged := table.Change{Columns: j.refiner.Columns(), Named: staging.Files(handed)}, []staging.Staged(nil)
+	moved.Count(&after)
+	change, staged := table.Change{Columns: j.refiner.Columns()}, []staging.Staged(nil)
 	for _, p := range j.pieces {
 		change.Remove = append(change.Remove, p.remove...)
 		staged = append(staged, p.staged...)
 	}
 	change.Add = staging.Files(staged)
 	j.result = resultOf(t, j.counts(), before, after, change)
+	j.result.Rejected, j.result.Released = moved.Rejected, moved.Released
 	j.result.More = j.scope.Most > 0 && j.found >= j.scope.Most
-	j.result.Differs = len(change.Add)+len(change.Remove) > 0 || after.Rejects != nil || after.Released != nil
+	j.result.Differs = len(change.Add)+len(change.Remove) > 0 || !moved.Empty()
 	// Rows that come out the same stay as they are. That they are right with the
 	// changed reference has to be noted all the same, or they would be looked for, and
 	// replayed, for ever.
@@ -55,24 +53,21 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	}
 	if !j.scope.Unmatched { // healing goes on all the time, and takes nothing away
 		if change.Tag, err = j.tag(ctx); err != nil {
-			return Result{}, open, errors.Join(err, j.Area.Discard(ctx, handed))
+			return Result{}, open, errors.Join(err, moved.Discard(ctx))
 		}
 	}
 	j.result.Tag = change.Tag
-	if err := ledger.Write(&change, after); err != nil {
-		return Result{}, open, err
-	}
-	change.Summary[ledger.BackfillID], change.Summary[ledger.BackfillScope] = j.id, j.scope.String()
+	change.Summary = map[string]string{ledger.BackfillID: j.id, ledger.BackfillScope: j.scope.String()}
 	if err := j.reach("tagged"); err != nil {
 		return Result{}, open, err
 	}
-	committed, err := t.Commit(ctx, change)
+	committed, err := j.pair.Publish(ctx, j.Area.Lake, change, after, moved)
 	if errors.Is(err, table.ErrOld) {
 		err = fmt.Errorf("the backfill has taken too long: run it again, with a smaller scope (%w)", err)
-		return Result{}, open, errors.Join(err, j.Area.Discard(ctx, handed))
+		return Result{}, open, errors.Join(err, moved.Discard(ctx))
 	}
 	if errors.Is(err, table.ErrConflict) {
-		return Result{}, open, errors.Join(err, j.Area.Discard(ctx, handed))
+		return Result{}, open, errors.Join(err, moved.Discard(ctx))
 	}
 	if err != nil {
 		return Result{}, true, err
@@ -85,10 +80,9 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	return j.result, false, j.reach("committed")
 }
 
-// account works out the ledger after the commit, but for what is handed over.
+// account works out the ledger after the commit, without what quarantine gets and gives.
 func (j *Job) account(before ledger.Silver) ledger.Silver {
 	after := before
-	after.Rejects, after.Released = nil, nil
 	after.ReferenceVersion = max(before.ReferenceVersion, j.refiner.ReferenceSet().Version)
 	after.ReferenceFloor = max(before.ReferenceFloor, j.version)
 	if (j.scope.ReferenceChanges || j.scope.All) && j.scope.Most == 0 {
@@ -102,36 +96,22 @@ func (j *Job) account(before ledger.Silver) ledger.Silver {
 			}
 		}
 	}
-	after.Quarantined = maps.Clone(before.Quarantined)
-	if after.Quarantined == nil {
-		after.Quarantined = map[string]int64{}
-	}
 	return after
 }
 
-// handOver uploads what goes into quarantine and what comes out, and notes it in
-// the ledger.
-func (j *Job) handOver(ctx context.Context, after *ledger.Silver) (staged []staging.Staged, err error) {
+// moved is the edit of quarantine: the records that go into it and those that come out.
+func (j *Job) moved(ctx context.Context) (*silver.QuarantineEdit, error) {
 	j.tries++
 	dir := func(name string) string { return filepath.Join(j.dir, fmt.Sprintf("%s-%d", name, j.tries)) }
-	after.Rejects, staged, err = j.outbox.Upload(ctx, "work.rejected", rejectColumns, dir("rejected"))
-	if err != nil {
-		return nil, err
+	e := j.refiner.EditQuarantine(j.pair.Quarantine)
+	err := e.Release(ctx, "work.released", dir("released"))
+	if err == nil {
+		err = e.Reject(ctx, "work.rejected", rejectColumns, dir("rejected"))
 	}
-	released, more, err := j.outbox.Upload(ctx, "work.released", releasedColumns, dir("released"))
 	if err != nil {
-		return nil, errors.Join(err, j.Area.Discard(ctx, staged))
+		return nil, errors.Join(err, e.Discard(ctx)) // nothing was committed
 	}
-	after.Released = released
-	silver.Handover{Rejects: after.Rejects, Released: after.Released}.Count(after.Quarantined)
-	return append(staged, more...), nil
-}
-
-// releasedColumns are those of work.released.
-var releasedColumns = []smelt.Column{
-	{Name: "_partition_id", Type: smelt.Type{Name: "integer"}},
-	{Name: "_partition_offset", Type: smelt.Type{Name: "bigint"}},
-	{Name: "reason", Type: smelt.Type{Name: "varchar"}},
+	return e, nil
 }
 
 // checkRows holds the files against the ledgers: a difference would lose records,
@@ -181,16 +161,9 @@ func (j *Job) tag(ctx context.Context) (string, error) {
 func resultOf(t *table.Table, counts Counts, before, after ledger.Silver, change table.Change) Result {
 	r := Result{
 		Counts: counts, RowsWere: before.Rows(), Rows: after.Rows(), Removed: len(change.Remove), Added: len(change.Add),
-		Rejected: map[string]int64{}, Released: map[string]int64{},
 	}
 	if current, ok := t.Current(); ok {
 		r.Before = current.ID
-	}
-	if after.Rejects != nil {
-		r.Rejected = after.Rejects.Reasons
-	}
-	if after.Released != nil {
-		r.Released = after.Released.Reasons
 	}
 	return r
 }

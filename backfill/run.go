@@ -82,7 +82,7 @@ func (j *Job) Run(ctx context.Context, progress func(Progress)) (r Result, err e
 		if err == nil {
 			unlock()
 			r.Pause = time.Since(began)
-			return r, j.publishRejects(ctx)
+			return r, nil
 		}
 		if !errors.Is(err, table.ErrConflict) && !j.open || ctx.Err() != nil || try == mostTries {
 			return r, err

@@ -18,7 +18,6 @@ import (
 	"smelt/ingest"
 	"smelt/internal/duck"
 	"smelt/internal/line"
-	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
 	"smelt/internal/staging"
 	"smelt/internal/store"
@@ -322,17 +321,3 @@ type free struct{}
 
 func (free) TryLock(context.Context, string) (func(), error) { return func() {}, nil }
 func (free) Lock(context.Context, string) (func(), error)    { return func() {}, nil }
-
-// expire drops the snapshots of all tables that nobody keeps.
-func (w *world) expire(parts line.Parts) {
-	w.t.Helper()
-	cfg := maintain.Config{Pipeline: w.pipeline, Area: parts.Area, Duck: parts.Duck, Locker: parts.Locker, Log: parts.Log}
-	for _, task := range maintain.Tasks(cfg) {
-		if task.Kind != maintain.KindExpire {
-			continue
-		}
-		if err := task.Do(w.t.Context(), func(maintain.Job, maintain.Done, time.Duration, error) {}); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}

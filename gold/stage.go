@@ -127,11 +127,11 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 		return smelt.Progress{}, err
 	}
 	defer unlock()
-	windows, err := s.refresh(ctx)
+	windows, more, err := s.refresh(ctx)
 	if err != nil {
 		return smelt.Progress{}, fmt.Errorf("%s: %w", s.Name(), err)
 	}
-	return smelt.Progress{Records: windows}, nil
+	return smelt.Progress{Records: windows, More: more}, nil
 }
 
 // upToDate says whether both tables are as the last refresh found them, or left them.
@@ -160,8 +160,10 @@ func (s *Stage) Follow(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	if _, err := s.refresh(ctx); err != nil {
-		return fmt.Errorf("%s: %w", s.Name(), err)
+	for more := true; more; {
+		if _, more, err = s.refresh(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.Name(), err)
+		}
 	}
 	return nil
 }
@@ -186,6 +188,7 @@ type job struct {
 	before   ledger.Gold
 	columns  []smelt.Column // those of the gold table that the stage gives now
 	all      string         // why every window is recomputed; "" when only touched ones are
+	more     bool           // silver is newer than the snapshot
 	floor    time.Time      // of the windows that are; zero: none is frozen
 }
 
@@ -199,40 +202,42 @@ func (j job) at() seen {
 	return at
 }
 
-func (s *Stage) refresh(ctx context.Context) (int64, error) {
+// refresh brings the table up to the newest silver snapshot, or to an older one where
+// it meets another table: more says that silver is newer.
+func (s *Stage) refresh(ctx context.Context) (windows int64, more bool, err error) {
 	j, ok, err := s.plan(ctx)
 	if err != nil || !ok {
-		return 0, err
+		return 0, false, err
 	}
 	touched, behind, err := s.touched(ctx, &j)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	if len(touched) == 0 && j.all == "" && behind < mostBehind {
+	if len(touched) == 0 && j.all == "" && behind < mostBehind && !j.more {
 		s.seen = j.at()
-		return 0, nil
+		return 0, false, nil
 	}
 	if j.all != "" {
 		s.Log.Info("gold is recomputed as a whole", "table", s.Name(), "reason", j.all)
 	}
 	if s.doubt { // all may have been computed in vain, and would be again
 		if err := s.Area.Check(ctx, j.gold); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	}
 	if j.all != "" && j.source.Rows() >= manyRows {
 		done, err := s.Duck.Parallel(ctx)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		defer done()
 	}
-	windows, err := s.compute(ctx, j, touched)
+	windows, err = s.compute(ctx, j, touched)
 	s.doubt = errors.Is(err, smelt.ErrStore)
-	if j.all == "" && len(touched) <= fewWindows {
-		return windows, err
+	if j.all != "" || len(touched) > fewWindows {
+		err = errors.Join(err, s.clear(ctx))
 	}
-	return windows, errors.Join(err, s.clear(ctx))
+	return windows, j.more, err
 }
 
 // plan loads both tables. ok is false when gold is up to date. Gold comes first:
@@ -266,6 +271,18 @@ func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
 	var recorded bool
 	if j.before, _, recorded, err = ledger.Read[ledger.Gold](j.gold); err != nil {
 		return j, false, err
+	}
+	if recorded && j.before.Model == Digest(s.Model) {
+		at, ok, err := s.meet(ctx, j)
+		if err != nil {
+			return j, false, err
+		}
+		if ok {
+			j.snapshot, j.more = at, true
+			if j.source, _, err = ledger.At[ledger.Silver](j.silver, at.ID); err != nil {
+				return j, false, err
+			}
+		}
 	}
 	j.floor = Floor(s.Model.Window, j.source, j.before)
 	switch {

@@ -11,28 +11,25 @@ import (
 	"smelt/internal/table"
 )
 
-// commit uploads the step's files and makes them, with the ledger, the table's
-// newest snapshot.
-func (s *Stage) commit(ctx context.Context, t, future *table.Table, after ledger.Silver, found *sifted, rows []smelt.DataFile, dir string) error {
+// commit uploads the step's files and makes them, with the ledger, the tables' newest
+// snapshots.
+func (s *Stage) commit(ctx context.Context, p Pair, future *table.Table, after ledger.Silver, found *sifted, rows []smelt.DataFile, dir string) error {
 	after.ReferenceVersion = s.refs.Version
 	staged, err := s.Area.Upload(ctx, future, rows)
 	if err != nil {
 		return err
 	}
-	var rejects []staging.Staged
+	rejects := s.EditQuarantine(p.Quarantine)
 	if found.rejects.count() > 0 {
-		after.Rejects, rejects, err = s.outbox.Upload(ctx, "work.rejects", rejectColumns, filepath.Join(dir, "rejects"))
+		if err := rejects.Reject(ctx, "work.rejects", rejectColumns, filepath.Join(dir, "rejects")); err != nil {
+			return errors.Join(err, s.Area.Discard(ctx, staged)) // nothing was committed
+		}
 	}
-	if err != nil {
-		return errors.Join(err, s.Area.Discard(ctx, staged)) // nothing was committed
-	}
-	change := table.Change{Add: staging.Files(staged), Columns: s.transform.columns, Named: staging.Files(rejects)}
-	if err := ledger.Write(&change, after); err != nil {
-		return err
-	}
-	_, err = t.Commit(ctx, change)
+	rejects.Count(&after)
+	change := table.Change{Add: staging.Files(staged), Columns: s.transform.columns}
+	_, err = p.Publish(ctx, s.Area.Lake, change, after, rejects)
 	if errors.Is(err, table.ErrConflict) {
-		return errors.Join(err, s.Area.Discard(ctx, append(staged, rejects...)))
+		return errors.Join(err, s.Area.Discard(ctx, staged), rejects.Discard(ctx))
 	}
 	if err != nil {
 		return err

@@ -199,27 +199,3 @@ func TestObjectsGo(t *testing.T) {
 	l.drain(t)
 	same(t, "silver", l.rows(t, "silver.sensors", silverColumns), rows)
 }
-
-// TestRejectsGone has the file go that silver hands to quarantine: it is not added, so
-// that what quarantine has can still be read.
-func TestRejectsGone(t *testing.T) {
-	t.Parallel()
-	l := grow(t)
-	rejects := l.rows(t, "quarantine.sensors", rejectColumns)
-	loaded, at := silverTable(t, l)
-	at.Rejects = &ledger.Rejects{
-		File:    smelt.DataFile{Path: "quarantine/sensors/data/gone.parquet", Rows: 1, Bytes: 100},
-		Reasons: map[string]int64{"gone": 1},
-	}
-	var change table.Change
-	if err := ledger.Write(&change, at); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := loaded.Commit(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Silver.Step(t.Context()); !errors.Is(err, smelt.ErrNotFound) {
-		t.Errorf("got %v", err)
-	}
-	same(t, "quarantine", l.rows(t, "quarantine.sensors", rejectColumns), rejects)
-}

@@ -19,7 +19,6 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/internal/duck"
-	"smelt/internal/ledger"
 	"smelt/internal/staging"
 	"smelt/internal/table"
 )
@@ -55,7 +54,6 @@ const relists = 3
 // Stage writes silver.<pipeline>. It is a [smelt.Stage].
 type Stage struct {
 	*Refiner
-	outbox    *Outbox
 	stepBytes int64 // of the next step
 	doubt     bool  // the store failed the last step
 
@@ -73,7 +71,7 @@ func Open(ctx context.Context, cfg Config) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stage{Refiner: r, outbox: r.Outbox(), stepBytes: minStepBytes, ends: map[int32]int64{}}, nil
+	return &Stage{Refiner: r, stepBytes: minStepBytes, ends: map[int32]int64{}}, nil
 }
 
 // Name is the table's name.
@@ -85,22 +83,21 @@ func TableName(pipeline string) string { return "silver." + pipeline }
 // QuarantineName is the name of a pipeline's quarantine table.
 func QuarantineName(pipeline string) string { return "quarantine." + pipeline }
 
-// Prepare loads the references, binds silver.sql to them and makes the table
-// when there is none, so that what is wrong with the pipeline shows before
-// anything runs, and the table can be queried before it has rows. A table that is
-// there is brought to the pipeline's columns and partitioning.
+// Prepare loads the references, binds silver.sql to them and makes the tables when
+// there are none, so that what is wrong with the pipeline shows before anything runs,
+// and the tables can be queried before they have rows. A silver table that is there is
+// brought to the pipeline's columns and partitioning.
 func (s *Stage) Prepare(ctx context.Context) error {
 	if err := s.Bind(ctx); err != nil {
 		return err
 	}
-	if _, err := s.open(ctx); err != nil {
+	if err := s.create(ctx); err != nil {
 		return err
 	}
 	if _, err := s.Area.Lake.Evolve(ctx, s.Name(), s.definition()); err != nil {
 		return staging.Refused(s.Name(), err)
 	}
-	_, err := s.outbox.table(ctx)
-	return err
+	return nil
 }
 
 // Step takes some bronze records into silver and quarantine. When another
@@ -131,31 +128,21 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 	if err := s.Bind(ctx); err != nil {
 		return smelt.Progress{}, err
 	}
-	if err := s.outbox.Publish(ctx); err != nil {
-		return smelt.Progress{}, err
-	}
-	t, err := s.open(ctx)
+	pair, err := s.Pair(ctx)
 	if err != nil {
 		return smelt.Progress{}, err
 	}
-	before, _, _, err := ledger.Read[ledger.Silver](t)
-	if err != nil {
+	if err := s.BindSince(ctx, pair.Ledger); err != nil {
 		return smelt.Progress{}, err
 	}
-	if err := s.BindSince(ctx, before); err != nil {
-		return smelt.Progress{}, err
-	}
-	done, err := s.takeNext(ctx, t, before)
+	done, err := s.takeNext(ctx, pair)
 	if err != nil {
 		return smelt.Progress{}, err
 	}
 	if done.objects == 0 {
-		s.quiet = before.Position
+		s.quiet = pair.Ledger.Position
 		s.stepBytes = minStepBytes
 		return smelt.Progress{}, nil
-	}
-	if err := s.outbox.Publish(ctx); err != nil {
-		return smelt.Progress{}, err
 	}
 	switch {
 	case done.full:
@@ -170,13 +157,13 @@ func (s *Stage) step(ctx context.Context) (smelt.Progress, error) {
 
 // takeNext takes the bronze objects that come next: fewer where they do not fit into
 // memory. It lists again when one was deleted since.
-func (s *Stage) takeNext(ctx context.Context, t *table.Table, before ledger.Silver) (done taken, err error) {
+func (s *Stage) takeNext(ctx context.Context, p Pair) (done taken, err error) {
 	for try := 0; ; {
-		refs, more, err := s.next(ctx, before.Position)
+		refs, more, err := s.next(ctx, p.Ledger.Position)
 		if err != nil || len(refs) == 0 {
 			return taken{}, err
 		}
-		done, err := s.take(ctx, t, before, refs)
+		done, err := s.take(ctx, p, refs)
 		switch {
 		case errors.Is(err, smelt.ErrNotFound) && try < relists:
 			s.listed = time.Time{} // an object was merged and has gone meanwhile
@@ -195,16 +182,7 @@ func (s *Stage) takeNext(ctx context.Context, t *table.Table, before ledger.Silv
 	}
 }
 
-// open loads the table, and creates it when there is none.
-func (s *Stage) open(ctx context.Context) (*table.Table, error) {
-	t, err := s.Area.Lake.Load(ctx, s.Name())
-	if errors.Is(err, smelt.ErrNotFound) {
-		return s.Area.Lake.Create(ctx, s.Name(), s.definition())
-	}
-	return t, err
-}
-
 // definition is what the pipeline says of the table.
-func (s *Stage) definition() table.Definition {
-	return table.Definition{Columns: s.transform.columns, Partition: s.Pipeline.Silver.Partition}
+func (r *Refiner) definition() table.Definition {
+	return table.Definition{Columns: r.transform.columns, Partition: r.Pipeline.Silver.Partition}
 }

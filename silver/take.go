@@ -3,7 +3,6 @@ package silver
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,7 +15,8 @@ import (
 )
 
 // take reads bronze objects and commits what becomes of their records.
-func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, refs []bronze.Ref) (done taken, err error) {
+func (s *Stage) take(ctx context.Context, p Pair, refs []bronze.Ref) (done taken, err error) {
+	t, before := p.Silver, p.Ledger
 	if s.doubt { // all may have been worked out in vain, and would be again
 		if err := s.Area.Check(ctx, t); err != nil {
 			return done, err
@@ -61,10 +61,10 @@ func (s *Stage) take(ctx context.Context, t *table.Table, before ledger.Silver, 
 	if err != nil {
 		return done, err
 	}
-	if err := s.commit(ctx, t, future, after, sifted, rows, dir); err != nil {
+	if err := s.commit(ctx, p, future, after, sifted, rows, dir); err != nil {
 		return done, err
 	}
-	s.Log.Debug("silver step", "pipeline", s.Pipeline.Name, "records", done.records, "rows", after.Rows()-before.Rows(),
+	s.Log.Debug("silver step", "pipeline", s.Pipeline.Name, "records", done.records, "rows", len(sifted.stay()),
 		"rejected", sifted.rejects.count(), "objects", done.objects)
 	return done, nil
 }
@@ -85,23 +85,15 @@ func (s *Stage) deduplicate(ctx context.Context, t *table.Table, found *sifted, 
 	return nil
 }
 
-// account works out the ledger after the step.
+// account works out the ledger after the step, without what goes into quarantine.
 func account(before ledger.Silver, done taken, s *sifted) (ledger.Silver, error) {
 	after := before
-	after.Rejects, after.Released = nil, nil
 	after.Position = done.position
 	after.Records += done.records
 	after.Tombstones += done.tombstones
 	after.Unmatched += s.unmatched()
 	if newest, ok := s.newest(); ok && newest.After(before.Newest) {
 		after.Newest = newest
-	}
-	after.Quarantined = maps.Clone(before.Quarantined)
-	if after.Quarantined == nil {
-		after.Quarantined = map[string]int64{}
-	}
-	for reason, n := range s.rejects.reasons {
-		after.Quarantined[reason] += n
 	}
 	if rows := int64(len(s.stay())); done.records != rows+s.rejects.count()+done.tombstones {
 		return after, fmt.Errorf("%d records gave %d rows, %d rejects and %d tombstones: this is a bug in smelt, and nothing was committed",

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"smelt"
 	"smelt/internal/ledger"
 	"smelt/internal/store"
 	"smelt/internal/table"
@@ -16,7 +17,7 @@ func TestDropOfLostMetadata(t *testing.T) {
 	t.Parallel()
 	catalog := table.NewMemoryCatalog()
 	l := &lake{Tables: table.Open(store.NewMemory(), catalog, "s3://lake")}
-	if err := catalog.Swap(t.Context(), "gold.a_b", "", "s3://lake/gold/a_b/metadata/00000-x.metadata.json"); err != nil {
+	if err := catalog.Swap(t.Context(), smelt.Move{Table: "gold.a_b", To: "s3://lake/gold/a_b/metadata/00000-x.metadata.json"}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := dropping{tables: []string{"gold.a_b"}}.text(t.Context(), l)

@@ -16,10 +16,11 @@ import (
 
 // queryCmd is the query shell.
 type queryCmd struct {
-	Command []string `short:"c" sep:"none" placeholder:"SQL" help:"Run statements and leave; may be repeated."`
-	CSV     bool     `name:"csv" xor:"format" help:"Print results as CSV."`
-	JSON    bool     `name:"json" xor:"format" help:"Print each result as an array of JSON objects."`
-	At      string   `placeholder:"TIME|TAG|SNAPSHOT" help:"Show the lake as it was: at a time (2026-11-29 22:10:05 in UTC, 2026-11-29, 2h ago), at a tag, or at a table's snapshot."`
+	Command    []string `short:"c" sep:"none" placeholder:"SQL" help:"Run statements and leave; may be repeated."`
+	CSV        bool     `name:"csv" xor:"format" help:"Print results as CSV."`
+	JSON       bool     `name:"json" xor:"format" help:"Print each result as an array of JSON objects."`
+	Consistent bool     `xor:"state" help:"Have each statement see a state in which all tables fit each other: silver and quarantine as all of gold has taken them in, and bronze up to there."`
+	At         string   `xor:"state" placeholder:"TIME|TAG|SNAPSHOT" help:"Show the lake as it was: at a time (2026-11-29 22:10:05 in UTC, 2026-11-29, 2h ago), at a tag, or at a table's snapshot."`
 }
 
 // Run runs the statements of -c or of standard input, and stops at the first
@@ -35,7 +36,7 @@ func (c *queryCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	defer lake.Close()
 	sh, err := shell.Open(ctx, shell.Config{
-		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), At: c.At,
+		Home: s.Home, Extensions: s.extensions(), Memory: int64(s.Memory), At: c.At, Consistent: c.Consistent,
 		Pipelines: pipelines, Store: lake.Store, Tables: lake.Tables, References: lake.Database, Log: newLog(io.Err),
 		S3: shell.Remote{Bucket: s.S3Bucket, Transport: lake.Store.Reader(shell.RelayConns)},
 	})

@@ -11,6 +11,7 @@ import (
 	"smelt"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
+	"smelt/silver"
 )
 
 const (
@@ -34,7 +35,7 @@ type rollbackCmd struct {
 func (c rollbackCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	layer, pipeline, _ := strings.Cut(c.Table, ".")
 	if layer == "quarantine" {
-		return usagef("%s follows silver: roll back silver.%s instead, and its next step brings both in line", c.Table, pipeline)
+		return usagef("%s is committed together with silver: roll back silver.%s instead, and both go back", c.Table, pipeline)
 	}
 	if c.To == "" { // as a variable that is not set leaves it
 		return usagef("where to? Give a snapshot, a tag or a time, as smelt history %s shows them", c.Table)
@@ -158,9 +159,25 @@ func (l *lake) rollBack(ctx context.Context, name string, from, to table.Snapsho
 		if !slices.ContainsFunc(t.Ancestors(), func(s table.Snapshot) bool { return s.ID == from.ID }) {
 			return fmt.Errorf("%s was moved away from snapshot %d meanwhile; nothing was done: look at ./bin/smelt history %s", name, from.ID, name)
 		}
-		_, err = t.Rollback(ctx, to.ID, ledger.Carry(t, to.ID), tag)
+		if pipeline, ok := strings.CutPrefix(name, "silver."); ok {
+			err = l.rollBackPair(ctx, pipeline, t, to, tag)
+		} else {
+			_, err = t.Rollback(ctx, to.ID, ledger.Carry(t, to.ID), tag)
+		}
 		if !errors.Is(err, table.ErrConflict) || try == rollbackTries {
 			return asUsage(err)
 		}
 	}
+}
+
+// rollBackPair moves silver, as it was loaded, together with quarantine.
+func (l *lake) rollBackPair(ctx context.Context, pipeline string, t *table.Table, to table.Snapshot, tag string) error {
+	pair, err := silver.LoadPair(ctx, l.Tables, pipeline)
+	if err != nil {
+		return err
+	}
+	if pair.Silver == nil || pair.Silver.MetadataLocation() != t.MetadataLocation() {
+		return table.ErrConflict
+	}
+	return pair.Rollback(ctx, l.Tables, to.ID, tag)
 }

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +21,6 @@ const (
 	layerTombstone  = 1
 	layerSilver     = 2
 	layerQuarantine = 3
-	layerReleased   = 4 // taken out of quarantine, which does not have it yet
 )
 
 // Columns of silver and quarantine that the recount reads.
@@ -47,33 +45,14 @@ func (r *recounting) countSilver(ctx context.Context) error {
 	})
 }
 
-// countQuarantine reads the lineage of what is in quarantine, and of what silver
-// has handed over and is not there yet.
+// countQuarantine reads the lineage of all that is in quarantine.
 func (r *recounting) countQuarantine(ctx context.Context) error {
 	list, err := files(ctx, r.quarantine)
 	if err != nil {
 		return err
 	}
-	var released []table.File
-	for _, h := range r.pending {
-		if h.Rejects != nil {
-			list = append(list, table.File{Key: h.Rejects.File.Path, Bytes: h.Rejects.File.Bytes})
-		}
-		if h.Released != nil {
-			released = append(released, table.File{Key: h.Released.File.Path, Bytes: h.Released.File.Bytes})
-		}
-	}
-	r.verdict.Pending = r.pendingRows()
-	return errors.Join(
-		r.readQuarantine(ctx, list, layerQuarantine, 1),
-		r.readQuarantine(ctx, released, layerReleased, -1),
-	)
-}
-
-// readQuarantine reads files of quarantine, whose rows count with a sign.
-func (r *recounting) readQuarantine(ctx context.Context, list []table.File, layer int, sign int64) error {
 	columns := append(slices.Clone(lineage), smelt.Column{Name: "reason", Type: smelt.Type{Name: "varchar"}})
-	return r.readFiles(ctx, list, columns, layer, func(from string) error {
+	return r.readFiles(ctx, list, columns, layerQuarantine, func(from string) error {
 		found, err := r.session.Query(ctx, "SELECT coalesce(reason, ''), count(*) FROM "+from+" GROUP BY reason")
 		if err != nil {
 			return err
@@ -85,8 +64,8 @@ func (r *recounting) readQuarantine(ctx context.Context, list []table.File, laye
 			if err := found.Scan(&reason, &n); err != nil {
 				return err
 			}
-			r.verdict.Quarantined[reason] += sign * n
-			r.verdict.Quarantine += sign * n
+			r.verdict.Quarantined[reason] += n
+			r.verdict.Quarantine += n
 		}
 		return found.Err()
 	})

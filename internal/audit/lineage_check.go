@@ -26,7 +26,7 @@ const fillOdd = `CREATE TABLE work.odd AS
 	FROM (
 		SELECT p, o,
 			count(*) FILTER (layer IN (0, 1)) AS b, count(*) FILTER (layer = 1) AS t,
-			count(*) FILTER (layer = 2) AS s, count(*) FILTER (layer = 3) - count(*) FILTER (layer = 4) AS q
+			count(*) FILTER (layer = 2) AS s, count(*) FILTER (layer = 3) AS q
 		FROM work.seen GROUP BY p, o HAVING NOT (b = 1 AND t + s + q = 1)
 	) AS f LEFT JOIN work.limits USING (p)`
 
@@ -34,7 +34,7 @@ const (
 	rollBack = "Something other than smelt has changed silver.{}: roll it back to the snapshot before (its position goes back along), and the pipeline reads bronze again from there."
 	takeOut  = "Something other than smelt has changed quarantine.{}: roll silver.{} back to the snapshot before; quarantine follows, and the pipeline reads bronze again from there."
 	restore  = "Mend bronze first."
-	follow   = "silver.{} was rolled back, and quarantine.{} follows with the pipeline's next step: start it, and verify again."
+	follow   = "Something other than smelt has rolled back silver.{} or quarantine.{}. The pipeline's next step brings quarantine to where silver is: start it, and verify again."
 	report   = "No stop or restart can do this, so it is a bug in smelt: please report it with this output."
 )
 
@@ -96,7 +96,7 @@ func (r *recounting) check(ctx context.Context, c check) error {
 	}
 	mend := c.mend
 	switch {
-	case r.rolledBack && (c.name == "lost" || c.name == "both" || c.name == "ahead" && c.layer == "quarantine"):
+	case r.parted && (c.name == "lost" || c.name == "both" || c.name == "ahead" && c.layer == "quarantine"):
 		mend = follow
 	case c.name == "stray" && slices.ContainsFunc(r.verdict.Mismatches, func(m Mismatch) bool { return m.Table == "bronze."+r.pipeline.Name }):
 		mend = restore

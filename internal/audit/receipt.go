@@ -19,7 +19,7 @@ type Receipt struct {
 	Bronze       int64       `json:"bronze"`        // records that silver has read
 	OnTheirWay   int64       `json:"on_their_way"`  // records of bronze that silver has not read yet
 	Silver       int64       `json:"silver"`        // rows
-	Quarantine   int64       `json:"quarantine"`    // rows, with those handed over and not yet in the table
+	Quarantine   int64       `json:"quarantine"`    // rows
 	Tombstones   int64       `json:"tombstones"`    // records that are neither
 	Retired      int64       `json:"retired"`       // rows that were in silver until retention took them out
 	OK           bool        `json:"ok"`            // every record of Bronze is in one of the four
@@ -154,7 +154,6 @@ func (t *tables) receipt(ctx context.Context, p *smelt.Pipeline, now time.Time) 
 	if r.Quarantine, err = rows(ctx, t.quarantine); err != nil {
 		return r, err
 	}
-	r.Quarantine += t.pendingRows()
 	r.OK = r.whole()
 	for _, g := range t.gold {
 		r.Gold = append(r.Gold, GoldCount{Table: g.name, SilverRows: g.ledger.SilverRows, Computed: g.recorded, OK: true})

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,15 +15,13 @@ import (
 
 // tables are a pipeline's tables as of one moment, with their ledgers.
 type tables struct {
-	gold             []goldTable  // one a model, as declared
-	quarantine       *table.Table // nil: there is none yet
-	quarantineLedger ledger.Quarantine
-	silver           *table.Table // nil: there is none yet
-	snapshot         int64        // silver's newest; 0: it has none
-	silverLedger     ledger.Silver
-	recorded         bool              // silver has a ledger
-	pending          []silver.Handover // what silver has handed over and quarantine has not taken yet
-	rolledBack       bool              // silver was rolled back, and quarantine has not followed yet
+	gold         []goldTable  // one a model, as declared
+	quarantine   *table.Table // nil: there is none yet
+	silver       *table.Table // nil: there is none yet
+	snapshot     int64        // silver's newest; 0: it has none
+	silverLedger ledger.Silver
+	recorded     bool // silver has a ledger
+	parted       bool // silver and quarantine are not of one commit: another engine has rolled one back
 }
 
 // goldTable is the table of one model.
@@ -36,26 +33,37 @@ type goldTable struct {
 	recorded bool // it has a ledger, and so was computed
 }
 
-// load loads a pipeline's tables.
+// load loads a pipeline's tables, as they are at one moment.
 func load(ctx context.Context, lake *table.Lake, p *smelt.Pipeline) (t tables, err error) {
+	names := []string{silver.TableName(p.Name), silver.QuarantineName(p.Name)}
 	for _, m := range p.Gold {
-		g := goldTable{model: m, name: gold.TableName(p.Name, m.Name)}
-		if g.table, g.ledger, g.recorded, err = open[ledger.Gold](ctx, lake, g.name); err != nil {
-			return t, err
+		names = append(names, gold.TableName(p.Name, m.Name))
+	}
+	loaded, err := lake.LoadAll(ctx, names...)
+	if err != nil {
+		return t, err
+	}
+	for i, m := range p.Gold {
+		g := goldTable{model: m, name: names[2+i], table: loaded[2+i]}
+		if g.table != nil {
+			if g.ledger, _, g.recorded, err = ledger.Read[ledger.Gold](g.table); err != nil {
+				return t, err
+			}
 		}
 		t.gold = append(t.gold, g)
 	}
-	if t.quarantine, t.quarantineLedger, _, err = open[ledger.Quarantine](ctx, lake, silver.QuarantineName(p.Name)); err != nil {
+	pair, err := silver.PairOf(loaded[0], loaded[1])
+	if err != nil {
 		return t, err
 	}
-	if t.silver, t.silverLedger, t.recorded, err = open[ledger.Silver](ctx, lake, silver.TableName(p.Name)); err != nil || t.silver == nil {
-		return t, err
+	t.silver, t.quarantine, t.silverLedger, t.recorded = pair.Silver, pair.Quarantine, pair.Ledger, pair.Known
+	if t.silver == nil {
+		return t, nil
 	}
 	if current, ok := t.silver.Current(); ok {
 		t.snapshot = current.ID
 	}
-	t.rolledBack = t.quarantine != nil && silver.RolledBack(t.silver.Ancestors(), t.quarantineLedger)
-	t.pending, err = silver.Pending(t.silver.Ancestors(), t.quarantineLedger)
+	t.parted, err = pair.Parted()
 	return t, err
 }
 
@@ -66,20 +74,6 @@ func (t tables) all() (there []*table.Table) {
 		there = append(there, g.table)
 	}
 	return slices.DeleteFunc(there, func(t *table.Table) bool { return t == nil })
-}
-
-// open loads a table and its ledger; one that is not there is nil.
-func open[L ledger.Silver | ledger.Quarantine | ledger.Gold](ctx context.Context, lake *table.Lake, name string) (*table.Table, L, bool, error) {
-	var none L
-	t, err := lake.Load(ctx, name)
-	if errors.Is(err, smelt.ErrNotFound) {
-		return nil, none, false, nil
-	}
-	if err != nil {
-		return nil, none, false, err
-	}
-	l, _, ok, err := ledger.Read[L](t)
-	return t, l, ok, err
 }
 
 // files lists the data files of a table's newest snapshot; a table that is not
@@ -117,12 +111,4 @@ func rows(ctx context.Context, t *table.Table) (int64, error) {
 		n += f.Rows
 	}
 	return n, nil
-}
-
-// pendingRows counts by how many rows quarantine is about to grow.
-func (t *tables) pendingRows() (n int64) {
-	for _, h := range t.pending {
-		n += h.Rows()
-	}
-	return n
 }

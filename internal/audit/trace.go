@@ -81,8 +81,7 @@ type TracedRow struct {
 // TracedReject is the row of a record in quarantine.
 type TracedReject struct {
 	TracedRow
-	Silver  *TracedSnapshot `json:"silver_snapshot"` // of silver, that handed the row over; null when it has expired
-	Pending bool            `json:"pending"`         // it was handed over, and is not in the table yet
+	Silver *TracedSnapshot `json:"silver_snapshot"` // of silver, that rejected the record; null when it is not known
 }
 
 // TracedWindow is the window of a gold table that a silver row counts in.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
@@ -67,60 +66,36 @@ func (r *tracing) searchBatch(ctx context.Context, t *table.Table, batch []table
 	return nil, nil
 }
 
-// findReject finds the record's row in quarantine, or in a file that silver has
-// handed over and quarantine has not taken in yet.
+// findReject finds the record's row in quarantine, and the snapshot of silver that
+// rejected it: the one that was committed together with the row's file.
 func (r *tracing) findReject(ctx context.Context) error {
-	handed, err := r.handovers()
-	if err != nil {
-		return err
-	}
 	row, err := r.lookUp(ctx, r.quarantine)
 	if err != nil {
 		return err
 	}
-	if row != nil {
-		r.Quarantine = &TracedReject{TracedRow: *row}
-		if i := slices.IndexFunc(handed, func(h handover) bool { return h.file.Path == row.File }); i >= 0 {
-			r.Quarantine.Silver = tracedSnapshot(r.silver, handed[i].snapshot)
-		}
+	if row == nil {
+		return errLost
+	}
+	r.Quarantine = &TracedReject{TracedRow: *row}
+	if row.Snapshot == nil {
 		return nil
 	}
-	for _, h := range handed {
-		if h.snapshot == r.quarantineLedger.SilverSnapshot || r.quarantine == nil {
-			break
-		}
-		f, err := r.quarantine.NewFile(h.file)
-		if err != nil {
-			return err
-		}
-		row, err := r.search(ctx, r.quarantine, []table.File{f})
-		if err != nil {
-			return err
-		}
-		if row != nil {
-			r.Quarantine = &TracedReject{*row, tracedSnapshot(r.silver, h.snapshot), true}
-			return nil
-		}
+	added, ok := r.quarantine.Snapshot(row.Snapshot.ID)
+	if !ok {
+		return nil
 	}
-	return errLost
-}
-
-// handover is a file of rejects that a silver snapshot has handed to quarantine.
-type handover struct {
-	snapshot int64
-	file     smelt.DataFile
-}
-
-// handovers lists those of silver's snapshots, the newest first.
-func (r *tracing) handovers() (out []handover, err error) {
+	is, ok, err := ledger.Of[ledger.Quarantine](added)
+	if err != nil || !ok {
+		return err // compaction has rewritten the file
+	}
 	for _, s := range r.silver.Ancestors() {
-		l, _, err := ledger.Of[ledger.Silver](s)
+		l, ok, err := ledger.Of[ledger.Silver](s)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if l.Rejects != nil {
-			out = append(out, handover{s.ID, l.Rejects.File})
+		if ok && l.Quarantine == is.ID {
+			r.Quarantine.Silver = tracedSnapshot(r.silver, s.ID) // the oldest is the last that is found
 		}
 	}
-	return out, nil
+	return nil
 }

@@ -13,9 +13,7 @@ import (
 
 	"smelt"
 	"smelt/internal/audit"
-	"smelt/internal/line"
 	"smelt/internal/store"
-	"smelt/internal/table"
 )
 
 func (w *world) tracer() audit.Tracer {
@@ -202,36 +200,6 @@ func TestTraceLargeWindow(t *testing.T) {
 	}
 }
 
-// Rejects that silver has handed over and quarantine has not taken in yet are
-// found where they are.
-func TestTracePending(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Parts.Area.Lake = table.Open(w.Parts.Area.Store, refusing{table.NewMemoryCatalog(), "quarantine.readings"}, "s3://test")
-	w.pipeline.Silver.Unique = []string{"sensor", "seen"}
-	l, err := line.Open(t.Context(), w.pipeline, w.Parts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	w.send(0, "a!")
-	w.send(0, "a")
-	steps(t, l.Bronze)
-	if _, err := l.Silver.Step(t.Context()); err == nil {
-		t.Fatal("quarantine took the rejects")
-	}
-	q := w.trace(t, 0, 1).Quarantine
-	if q == nil || !q.Pending || q.Snapshot != nil || q.Silver == nil || q.Silver.Operation != "append" {
-		t.Errorf("got %+v", q)
-	}
-	text := w.trace(t, 0, 2).Text(false)
-	for _, want := range []string{"is in quarantine: duplicate\n", "added by           none yet", "detail             0:0\n", "smelt trace readings 0:0\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-}
-
 func TestTraceNoRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -338,7 +306,7 @@ func TestTraceJSON(t *testing.T) {
 		1: "gold object offset outcome partition pipeline position quarantine record retained silver" +
 			" silver:file,row,snapshot,table gold:caught_up,computed_at,end,final,frozen,revision,row_count,rows,silver_snapshot,snapshot,start,table",
 		3: "gold object offset outcome partition pipeline position quarantine record retained silver" +
-			" quarantine:file,pending,row,silver_snapshot,snapshot,table",
+			" quarantine:file,row,silver_snapshot,snapshot,table",
 	} {
 		text, err := json.Marshal(w.trace(t, 0, offset))
 		if err != nil {

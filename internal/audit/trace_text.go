@@ -120,11 +120,7 @@ func (w *traceText) silver(r TracedRow) {
 func (w *traceText) reject(t *Trace) {
 	q := t.Quarantine
 	w.head("quarantine", q.Table)
-	added := [2]string{"added by", q.Snapshot.String()}
-	if q.Pending {
-		added[1] = "none yet: the table takes it in when the pipeline runs"
-	}
-	w.row(q.TracedRow, added, [2]string{"judged by", "silver's " + q.Silver.String()})
+	w.row(q.TracedRow, [2]string{"added by", q.Snapshot.String()}, [2]string{"judged by", "silver's " + q.Silver.String()})
 	if twin := q.Row.cell("detail"); q.Row.cell("reason").Text == silver.ReasonDuplicate && !twin.Null {
 		w.pairs([2]string{"its twin", "smelt trace " + t.Pipeline + " " + twin.Text})
 	}

@@ -164,14 +164,25 @@ func (g *gathering) recentRejects() map[string]int64 {
 	if g.tables.silver == nil {
 		return reasons
 	}
-	for _, s := range g.tables.silver.Ancestors() {
-		if g.now.Sub(s.Time) > recently {
-			break
-		}
-		if l, ok, err := ledger.Of[ledger.Silver](s); err == nil && ok && l.Rejects != nil {
-			for reason, n := range l.Rejects.Reasons {
-				reasons[reason] += n
+	var after map[string]int64 // of the snapshot that came next
+	add := func(before map[string]int64) {
+		for reason, n := range after {
+			if more := n - before[reason]; more > 0 {
+				reasons[reason] += more
 			}
+		}
+	}
+	for _, s := range g.tables.silver.Ancestors() {
+		l, ok, err := ledger.Of[ledger.Silver](s)
+		if err != nil || !ok {
+			continue
+		}
+		add(l.Quarantined)
+		if after = l.Quarantined; g.now.Sub(s.Time) > recently {
+			return reasons
+		}
+		if s.Parent == 0 {
+			add(nil)
 		}
 	}
 	return reasons

@@ -10,7 +10,6 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/internal/duck"
-	"smelt/internal/ledger"
 	"smelt/internal/staging"
 	"smelt/internal/table"
 )
@@ -27,7 +26,6 @@ type Verifier struct {
 // Verdict is a receipt that was recounted, row by row.
 type Verdict struct {
 	Receipt
-	Pending     int64            `json:"pending"`     // of Quarantine: handed over by silver, not in the table yet
 	Unmatched   int64            `json:"unmatched"`   // silver rows that found no reference row
 	Quarantined map[string]int64 `json:"quarantined"` // by reason
 	Mismatches  []Mismatch       `json:"mismatches"`  // empty: everything adds up
@@ -112,7 +110,7 @@ func (v Verifier) recount(ctx context.Context, p *smelt.Pipeline) (_ Verdict, er
 		Quarantined: map[string]int64{}, Mismatches: []Mismatch{},
 	}
 	steps := []func(context.Context) error{
-		r.prepare, r.countBronze, r.countSilver, r.countQuarantine, r.compare, r.compareLedgers, r.compareGold,
+		r.prepare, r.countBronze, r.countSilver, r.countQuarantine, r.compare, r.compareLedger, r.compareGold,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -130,39 +128,24 @@ func (r *recounting) mismatch(check, table string, count int64, examples []strin
 	r.verdict.Mismatches = append(r.verdict.Mismatches, Mismatch{check, table, count, examples, fmt.Sprintf(format, args...)})
 }
 
-// compareLedgers holds the counts that the tables' ledgers keep against what
-// was counted.
-func (r *recounting) compareLedgers(ctx context.Context) error {
-	if r.silver != nil && r.recorded {
-		r.compareSilverLedger(r.silverLedger)
-	}
-	if r.quarantine == nil {
+// compareLedger holds the counts that silver's ledger keeps against what was counted.
+func (r *recounting) compareLedger(context.Context) error {
+	if r.silver == nil || !r.recorded {
 		return nil
 	}
-	table := r.quarantine.Name()
-	pending := map[string]int64{}
-	for _, h := range r.pending {
-		h.Count(pending)
-	}
-	for _, reason := range keys(r.verdict.Quarantined, r.quarantineLedger.Reasons) {
-		r.ledgerCount(table, fmt.Sprintf("rows with the reason %q", reason), r.quarantineLedger.Reasons[reason], r.verdict.Quarantined[reason]-pending[reason])
-	}
-	return nil
-}
-
-func (r *recounting) compareSilverLedger(l ledger.Silver) {
-	table, v := r.silver.Name(), &r.verdict
+	l, table, v := r.silverLedger, r.silver.Name(), &r.verdict
 	r.ledgerCount(table, "records read from bronze", l.Records, v.Bronze)
 	r.ledgerCount(table, "tombstones", l.Tombstones, v.Tombstones)
 	r.ledgerCount(table, "rows that retention took out", l.Retired, v.Retired)
 	r.ledgerCount(table, "rows", l.Rows(), v.Silver)
 	r.ledgerCount(table, "rows that found no reference row", l.Unmatched, v.Unmatched)
+	if r.parted {
+		return nil // quarantine is that of another state of silver
+	}
 	for _, reason := range keys(v.Quarantined, l.Quarantined) {
-		if r.rolledBack {
-			break // quarantine is still what it was before
-		}
 		r.ledgerCount(table, fmt.Sprintf("rejects with the reason %q", reason), l.Quarantined[reason], v.Quarantined[reason])
 	}
+	return nil
 }
 
 func (r *recounting) ledgerCount(table, what string, noted, counted int64) {

@@ -319,6 +319,6 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("%s is not what the points say: go test -run TestDocument -update ./internal/crash", documentFile)
+		t.Errorf("%s is not what the points say: go test ./internal/crash -run TestDocument -update", documentFile)
 	}
 }

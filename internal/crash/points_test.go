@@ -81,6 +81,8 @@ const (
 	silverDir     = "silver/readings"
 	quarantineDir = "quarantine/readings"
 	goldDir       = "gold/readings_hourly"
+	pairDir       = "(silver|quarantine)/readings"
+	pairName      = "(quarantine[.]readings[+])?silver[.]readings" // a step may reject nothing
 	anyDir        = "[a-z]+/readings[a-z_]*"
 	anyTable      = "[a-z]+[.]readings[a-z_]*"
 )
@@ -110,27 +112,20 @@ func parts() []part {
 				"Nobody has to: the next commit brings them up."},
 		)},
 
-		{"Silver", "Rows, rejects and the position become visible in one snapshot.", list(
+		{"Silver", "Rows, rejects and the position become visible together: one transaction of the catalog moves silver and quarantine.", list(
 			one(
 				locks("(silver|silver-beaten)", silverName, "lock the table"),
 				staged("upload a data file", "(silver|silver-beaten) put "+silverDir+"/data/.*"),
-				staged("upload the rejects", "(silver|silver-beaten) put "+quarantineDir+"/data/.* > "+silverName),
+				staged("upload the rejects", "(silver|silver-beaten) put "+quarantineDir+"/data/.* > "+pairName),
 			),
-			commit("(silver|silver-beaten)", silverDir, silverName, words{"Silver as it was, and objects that it has not read.", "Rows and position; the rejects are named in the ledger, and not in quarantine yet.",
-				"The next step goes on at the position: it takes the objects, or publishes the rejects first."}),
-			one(tidies("silver", silverDir), merges("silver", silverDir)),
+			commit("(silver|silver-beaten)", pairDir, pairName, words{"Both tables as they were, and objects that silver has not read.", "Rows, rejects and position.",
+				"The next step goes on at the position."}),
+			one(tidies("silver", pairDir), merges("silver", pairDir)),
 		)},
 		{"Silver, when another process commits first", "The commit is refused for certain, so its files can go at once.", one(
-			point{"delete the metadata file, and the manifests", "silver-beaten delete " + silverDir + "/metadata/.*", unseen, "Fewer of them.", orphans},
-			point{"delete data files and rejects", "silver-beaten delete (" + silverDir + "|" + quarantineDir + ")/data/.*", unseen, "Nothing of the step.", orphans},
+			point{"delete the metadata file, and the manifests", "silver-beaten delete " + pairDir + "/metadata/.*", unseen, "Fewer of them.", orphans},
+			point{"delete data files and rejects", "silver-beaten delete " + pairDir + "/data/.*", unseen, "Nothing of the step.", orphans},
 		)},
-		{"Quarantine", "Takes in what silver's snapshots hand over, right after them, in the same step.", list(
-			one(staged("upload a file without what was released", "(silver|backfill) put "+quarantineDir+"/data/.* > "+quarantineName)),
-			commit("(silver|backfill)", quarantineDir, quarantineName, words{"Rejects that silver's ledger names, and quarantine does not have.", "The rejects, and up to which snapshot of silver it has them.",
-				"The next step of silver publishes first; verify counts both."}),
-			one(tidies("(silver|backfill)", quarantineDir), merges("silver", quarantineDir)),
-		)},
-
 		{"Gold", "Windows are replaced, and the silver snapshot noted, in one snapshot.", list(
 			one(
 				locks("(gold|gold-beaten|backfill)", goldName, "lock the table"),
@@ -145,17 +140,17 @@ func parts() []part {
 			point{"delete data files", "gold-beaten delete " + goldDir + "/data/.*", unseen, "Nothing of the refresh.", orphans},
 		)},
 
-		{"Backfill", "`smelt backfill`: until the commit nothing that is published has changed. Then quarantine and gold follow, as above.", list(
+		{"Backfill", "`smelt backfill`: until the commit nothing that is published has changed. Then gold follows, as above.", list(
 			one(
 				locks("backfill", "backfill.readings", "lock backfills of the pipeline"),
 				staged("upload a piece", "backfill put "+silverDir+"/data/.*"),
 				locks("backfill", silverName, "lock silver, to publish"),
-				staged("upload what goes into quarantine, and what comes out", "backfill put "+quarantineDir+"/data/.* > tag .*"),
+				staged("upload what goes into quarantine, and what stays of files that records come out of", "backfill put "+quarantineDir+"/data/.* > .*"),
 			),
 			swaps(" with a tag on what was before", "backfill", anyDir, "tag "+anyTable, words{"Silver, quarantine and gold as they were.", "A tag of 30 days on quarantine's or gold's newest snapshot, and none on silver's.",
 				"The next one sets tags of its own; expiry drops this one after 30 days."}),
-			commit("backfill", silverDir, silverName, words{"Silver as it was.", "The correction, whole, and the tag on what was before; gold is still of the snapshot before.",
-				"Run it again: it plans anew, and finds what is left to do. When it was published, silver's next step moves the rejects, and gold's next refresh follows."}),
+			commit("backfill", pairDir, pairName, words{"Silver and quarantine as they were.", "The correction, whole, and the tag on what was before; gold is still of the snapshot before.",
+				"Run it again: it plans anew, and finds what is left to do. When it was published, gold's next refresh follows."}),
 		)},
 		{"Healing", "A small backfill that `smelt run` does by itself.", list(
 			one(
@@ -211,11 +206,13 @@ func parts() []part {
 			swaps("", "tag", silverDir, silverName, words{"No tag.", "The tag.", "Run it again: a tag that is there stays as it is."}),
 			one(tidies("tag", silverDir)),
 		)},
-		{"Rollback", "`smelt rollback` of silver; at silver's next step quarantine follows, and the records are read again.", list(
+		{"Rollback", "`smelt rollback` of silver, and of quarantine with it; at silver's next step the records are read again.", list(
 			one(locks("rollback", silverName, "lock the table")),
-			swaps(" of silver", "rollback", silverDir, silverName, words{"Silver as it was.", "Silver and its position as of then, and a tag on what it was at.", "Run it again, if `smelt history` does not show it; the line goes on from where silver is."}),
-			one(tidies("rollback", silverDir)),
-			swaps(" of quarantine", "silver", quarantineDir, "rollback "+quarantineName, words{"Quarantine with records that silver will read again.", "Quarantine as of then, too.", "Silver's next step looks first whether quarantine has to follow."}),
+			swaps("", "rollback", pairDir, pairName, words{"Silver and quarantine as they were.", "Both, and the position, as of then, and a tag on what they were at.", "Run it again, if `smelt history` does not show it; the line goes on from where silver is."}),
+			one(tidies("rollback", pairDir)),
+		)},
+		{"Rollback by another engine", "It moves silver alone. Silver's next step brings quarantine to where silver is, before anything else.", list(
+			swaps(" of quarantine", "silver", quarantineDir, "rollback "+quarantineName, words{"Quarantine with records that silver will read again.", "Quarantine as of then, too.", "Silver's next step looks first whether the two belong together."}),
 		)},
 		{"Drop", "`smelt drop`: tables, one after the other, and bronze last.", one(
 			locks("drop", anyTable, "lock the table"),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -166,16 +167,21 @@ func read[T any](p *process, ask func() (T, error)) (got T, err error) {
 
 type catalog struct{ p *process }
 
-func (c *catalog) Current(ctx context.Context, name string) (string, error) {
-	return read(c.p, func() (string, error) { return c.p.catalog.Current(ctx, name) })
+func (c *catalog) Current(ctx context.Context, names ...string) ([]string, error) {
+	return read(c.p, func() ([]string, error) { return c.p.catalog.Current(ctx, names...) })
 }
 
 func (c *catalog) List(ctx context.Context) ([]string, error) {
 	return read(c.p, func() ([]string, error) { return c.p.catalog.List(ctx) })
 }
 
-func (c *catalog) Swap(ctx context.Context, name, old, new string) error {
-	return c.p.call("swap "+name, func() error { return c.p.catalog.Swap(ctx, name, old, new) })
+func (c *catalog) Swap(ctx context.Context, moves ...smelt.Move) error {
+	var names []string
+	for _, m := range moves {
+		names = append(names, m.Table)
+	}
+	slices.Sort(names)
+	return c.p.call("swap "+strings.Join(names, "+"), func() error { return c.p.catalog.Swap(ctx, moves...) })
 }
 
 func (c *catalog) Drop(ctx context.Context, name, location string) error {

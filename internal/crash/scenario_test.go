@@ -11,7 +11,6 @@ import (
 	"smelt/backfill"
 	"smelt/bronze"
 	"smelt/gold"
-	"smelt/internal/ledger"
 	"smelt/internal/line"
 	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
@@ -49,7 +48,7 @@ func scenario() []act {
 		{chapter: "second batch in gold", by: "gold", do: refreshes},
 
 		{chapter: "race in bronze", by: "bronze-beaten", world: third, do: ingests, meanwhile: "bronze-beaten put bronze/readings/1/", rival: ingests},
-		{chapter: "race in silver", by: "silver-beaten", do: refines, meanwhile: "silver-beaten swap silver.", rival: refines},
+		{chapter: "race in silver", by: "silver-beaten", do: refines, meanwhile: "silver-beaten swap ", rival: refines},
 		{chapter: "race in gold", by: "gold-beaten", do: refreshes, meanwhile: "gold-beaten swap gold.", rival: refreshes},
 
 		{chapter: "correction", by: "backfill", world: moves, do: corrects(backfill.Scope{ReferenceChanges: true}), aside: true},
@@ -74,6 +73,8 @@ func scenario() []act {
 		{chapter: "rollback", by: "rollback", do: rollsBack, aside: true},
 		{chapter: "rollback", by: "silver", do: refines},
 		{chapter: "rollback", by: "gold", do: refreshes},
+		{chapter: "rollback by another engine", by: "silver", world: rolledBack, do: refines},
+		{chapter: "rollback by another engine", by: "gold", do: refreshes},
 		{chapter: "evolution", by: "prepare", world: evolves, do: prepare},
 
 		{chapter: "expiry", by: "expire", world: grows, do: maintains(maintain.KindExpire, silverName), aside: true},
@@ -384,6 +385,21 @@ func tags(ctx context.Context, p *process) error {
 	return p.parts.Area.Lake.Tag(ctx, silverName, mine, current.ID, 0)
 }
 
+// rolledBack is what another engine does: it takes silver back to the tag, alone.
+func rolledBack(w *world) error {
+	return w.undisturbed(func(ctx context.Context, p *process) error {
+		t, err := p.parts.Area.Lake.Load(ctx, silverName)
+		if err != nil {
+			return err
+		}
+		to, err := t.Resolve(mine)
+		if err == nil {
+			_, err = t.Rollback(ctx, to.ID, nil, "")
+		}
+		return err
+	})
+}
+
 // rollsBack takes silver back to the tag.
 func rollsBack(ctx context.Context, p *process) error {
 	unlock, err := p.parts.Locker.Lock(ctx, silverName)
@@ -391,19 +407,18 @@ func rollsBack(ctx context.Context, p *process) error {
 		return err
 	}
 	defer unlock()
-	t, err := p.parts.Area.Lake.Load(ctx, silverName)
+	pair, err := silver.LoadPair(ctx, p.parts.Area.Lake, p.pipeline.Name)
 	if err != nil {
 		return err
 	}
-	to, err := t.Resolve(mine)
+	to, err := pair.Silver.Resolve(mine)
 	if err != nil {
 		return err
 	}
-	if now, _ := t.Current(); now.ID == to.ID {
+	if now, _ := pair.Silver.Current(); now.ID == to.ID {
 		return nil
 	}
-	_, err = t.Rollback(ctx, to.ID, ledger.Carry(t, to.ID), fmt.Sprintf("smelt-rollback-%d", time.Now().UnixMilli()))
-	return err
+	return pair.Rollback(ctx, p.parts.Area.Lake, to.ID, fmt.Sprintf("smelt-rollback-%d", time.Now().UnixMilli()))
 }
 
 // drops drops a table, if there is one or something of it left.

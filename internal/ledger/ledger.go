@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"time"
 
-	"smelt"
 	"smelt/internal/table"
 )
 
@@ -28,7 +27,7 @@ const (
 const Maintenance = "smelt.maintenance"
 
 // Silver is the ledger of a silver table. The counts are of all records up to
-// the position.
+// the position. Silver and quarantine are committed together.
 type Silver struct {
 	Position         map[int32]int64  `json:"position"`          // by partition: the next offset to read
 	Records          int64            `json:"records"`           // read from bronze
@@ -49,16 +48,9 @@ type Silver struct {
 	Retired  int64     `json:"retired,omitempty"`
 	Retained time.Time `json:"retained,omitzero"`
 
-	// What this very snapshot hands to quarantine, and takes back from there.
-	Rejects  *Rejects `json:"rejects,omitempty"`
-	Released *Rejects `json:"released,omitempty"` // the file has lineages alone
-}
-
-// Rejects names a file of rejects that a silver snapshot hands to quarantine, or
-// of such that it takes back.
-type Rejects struct {
-	File    smelt.DataFile   `json:"file"`
-	Reasons map[string]int64 `json:"reasons"`
+	// Quarantine is the ID in the ledger of the quarantine table that belongs to this
+	// state of silver. "": nothing was ever rejected.
+	Quarantine string `json:"quarantine_id,omitempty"`
 }
 
 // Rows is how many rows silver should have: what was read and neither rejected
@@ -74,11 +66,9 @@ func (s Silver) Rejected() int64 {
 	return n
 }
 
-// Quarantine is the ledger of a quarantine table.
+// Quarantine is the ledger of a quarantine table. The counts are in silver's.
 type Quarantine struct {
-	SilverSnapshot int64            `json:"silver_snapshot"` // the last one whose rejects are in
-	SilverSequence int64            `json:"silver_sequence"` // its number among all that silver has had
-	Reasons        map[string]int64 `json:"reasons"`         // rows, by reason
+	ID string `json:"id"` // of this state of the table; silver's ledger names it
 }
 
 // Gold is the ledger of a gold table.
@@ -128,33 +118,18 @@ func Of[L Silver | Quarantine | Gold](s table.Snapshot) (ledger L, ok bool, err 
 	return ledger, true, nil
 }
 
-// Handed returns the keys of the files that silver hands to quarantine, or takes
-// back from there, in any snapshot that it still has.
-func Handed(silver *table.Table) (map[string]bool, error) {
-	keys := map[string]bool{}
-	copied := table.Snapshot{Summary: silver.Properties()}
-	for _, s := range append(silver.Snapshots(), copied) {
-		l, _, err := Of[Silver](s)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range []*Rejects{l.Rejects, l.Released} {
-			if r != nil {
-				keys[r.File.Path] = true
-			}
-		}
-	}
-	return keys, nil
-}
-
-// Write puts a ledger into a change.
+// Write puts a ledger into a change, beside what its summary and properties have.
 func Write[L Silver | Quarantine | Gold](c *table.Change, ledger L) error {
 	text, err := json.Marshal(ledger)
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
-	c.Summary = map[string]string{property: string(text)}
-	c.Properties = map[string]string{property: string(text)}
+	for _, into := range []*map[string]string{&c.Summary, &c.Properties} {
+		if *into == nil {
+			*into = map[string]string{}
+		}
+		(*into)[property] = string(text)
+	}
 	return nil
 }
 

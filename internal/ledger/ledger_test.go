@@ -45,20 +45,14 @@ func full() ledger.Silver {
 		Position: map[int32]int64{0: 17, 3: 1 << 40}, Records: 100, Tombstones: 4,
 		Quarantined: map[string]int64{"missing": 5, "duplicate": 1}, Unmatched: 2,
 		Newest: time.Date(2026, 11, 1, 12, 0, 0, 1000, time.UTC), ReferenceVersion: 9,
-		Rejects: &ledger.Rejects{
-			File: smelt.DataFile{
-				Path: "quarantine/a.parquet", Rows: 6, Bytes: 600,
-				Columns: map[string]smelt.Bounds{"reason": {Min: "duplicate", Max: "missing", Known: true, Nulls: 1}},
-			},
-			Reasons: map[string]int64{"missing": 5, "duplicate": 1},
-		},
+		Quarantine: "3f6c",
 	}
 }
 
 func TestRead(t *testing.T) {
 	t.Parallel()
 	first, second := full(), full()
-	second.Records, second.Rejects = 200, nil
+	second.Records, second.Quarantine = 200, ""
 	for _, c := range []struct {
 		name    string
 		commits []*ledger.Silver

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"smelt"
@@ -17,9 +18,9 @@ type lossy struct {
 	table string // "" once it is lost
 }
 
-func (c *lossy) Swap(ctx context.Context, name, old, new string) error {
-	err := c.Catalog.Swap(ctx, name, old, new)
-	if err == nil && name == c.table {
+func (c *lossy) Swap(ctx context.Context, moves ...smelt.Move) error {
+	err := c.Catalog.Swap(ctx, moves...)
+	if err == nil && slices.ContainsFunc(moves, func(m smelt.Move) bool { return m.Table == c.table }) {
 		c.table = ""
 		return errors.New("connection reset")
 	}

@@ -71,25 +71,41 @@ func (e *expirer) run(ctx context.Context) (Done, error) {
 	return Done{Before: Size{Files: expired.Files}}, err
 }
 
-// policy is what the table keeps. Of silver that is also what others go on from.
+// policy is what the table keeps. Of silver that is also what gold goes on from, of
+// quarantine what belongs to a snapshot of silver, and of gold the state in which all
+// gold tables fit each other.
 func (e *expirer) policy(ctx context.Context) (policy table.Retention, err error) {
 	p := e.Policy
 	policy = table.Retention{Last: p.Snapshots, Grace: p.Grace, Hourly: p.Hourly, Daily: p.Daily}
-	if e.name == silver.TableName(e.Pipeline.Name) {
+	switch e.name {
+	case silver.TableName(e.Pipeline.Name):
 		var whole bool
 		if policy.Needed, whole, err = e.needed(ctx); whole {
 			policy.Last = max(policy.Last, mostBehind)
 		}
+		at, _, errCommon := e.common(ctx)
+		policy.Keep, err = append(policy.Keep, at), errors.Join(err, errCommon)
+	case silver.QuarantineName(e.Pipeline.Name):
+		policy.Keep, err = e.paired(ctx)
+	default:
+		_, policy.Keep, err = e.common(ctx)
 	}
 	return policy, err
 }
 
-// needed are the silver snapshots from which gold and quarantine go on, and the
-// newest one: what comes while the expiry is at work is not its business. whole says
-// whether a gold table is to be computed from all of silver.
+// needed are the silver snapshots from which gold goes on, and the newest one: what
+// comes while the expiry is at work is not its business. whole says whether a gold table
+// is to be computed from all of silver.
 func (e *expirer) needed(ctx context.Context) (needed []int64, whole bool, err error) {
-	if needed, err = e.handed(ctx); err != nil {
+	t, err := e.Area.Lake.Load(ctx, e.name)
+	if errors.Is(err, smelt.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
 		return nil, false, err
+	}
+	if newest, ok := t.Current(); ok {
+		needed = append(needed, newest.ID)
 	}
 	for _, m := range e.Pipeline.Gold {
 		snapshot, err := e.from(ctx, m)
@@ -131,30 +147,45 @@ func (e *expirer) from(ctx context.Context, m smelt.Model) (int64, error) {
 	return l.SilverSnapshot, nil
 }
 
-// handed are silver's newest snapshot and the oldest one that hands rejects to
-// quarantine which it does not have yet. Only those snapshots know of the
-// rejects. Quarantine comes first: so what it gets meanwhile stays as well.
-func (e *expirer) handed(ctx context.Context) ([]int64, error) {
-	have, err := read[ledger.Quarantine](ctx, e.Area.Lake, silver.QuarantineName(e.Pipeline.Name))
-	if err != nil {
+// common is the newest silver snapshot that all gold tables were computed from, and the
+// gold snapshots with the results. There may be none.
+func (e *expirer) common(ctx context.Context) (at int64, of []int64, err error) {
+	names := []string{silver.TableName(e.Pipeline.Name)}
+	for _, m := range e.Pipeline.Gold {
+		names = append(names, gold.TableName(e.Pipeline.Name, m.Name))
+	}
+	tables, err := e.Area.Lake.LoadAll(ctx, names...)
+	if err != nil || tables[0] == nil {
+		return 0, nil, err
+	}
+	at, of, _, err = gold.Common(tables[0], tables[1:])
+	return at, of, err
+}
+
+// paired are the snapshots of quarantine that belong to snapshots that silver has.
+func (e *expirer) paired(ctx context.Context) (paired []int64, err error) {
+	p, err := silver.LoadPair(ctx, e.Area.Lake, e.Pipeline.Name)
+	if err != nil || p.Silver == nil || p.Quarantine == nil {
 		return nil, err
 	}
-	s, err := e.Area.Lake.Load(ctx, e.name)
-	if errors.Is(err, smelt.ErrNotFound) {
-		return nil, nil
+	named := map[string]bool{}
+	for _, s := range p.Silver.Snapshots() {
+		l, _, err := ledger.Of[ledger.Silver](s)
+		if err != nil {
+			return nil, err
+		}
+		named[l.Quarantine] = true
 	}
-	if err != nil {
-		return nil, err
+	for _, s := range p.Quarantine.Snapshots() {
+		l, ok, err := ledger.Of[ledger.Quarantine](s)
+		if err != nil {
+			return nil, err
+		}
+		if ok && named[l.ID] {
+			paired = append(paired, s.ID)
+		}
 	}
-	var handed []int64
-	if newest, ok := s.Current(); ok {
-		handed = append(handed, newest.ID)
-	}
-	pending, err := silver.Pending(s.Ancestors(), have)
-	if err == nil && len(pending) > 0 {
-		handed = append(handed, pending[0].Snapshot.ID)
-	}
-	return handed, err
+	return paired, nil
 }
 
 // read reads a table's ledger, an empty one when there is no table.

@@ -192,67 +192,46 @@ func TestExpireWhileGoldIsComputed(t *testing.T) {
 	})
 }
 
-// TestExpireLeavesRejects has silver hand rejects over that quarantine does not take,
-// since it cannot be committed to, while silver goes on.
-func TestExpireLeavesRejects(t *testing.T) {
+// TestExpireLeavesPairs has quarantine committed to for days, with silver: whatever
+// snapshot of silver is left, the one of quarantine that belongs to it is, too.
+func TestExpireLeavesPairs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := expire(t)
-		rejects := func(n int) ledger.Silver {
-			return ledger.Silver{Rejects: &ledger.Rejects{File: k.file("quarantine.p", n), Reasons: map[string]int64{"not json": 1}}}
-		}
-		publish := func() {
-			s, q := k.load("silver.p"), k.load("quarantine.p")
-			have, _, _, err := ledger.Read[ledger.Quarantine](q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pending, err := stage.Pending(s.Ancestors(), have)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var add []table.File
-			for _, h := range pending {
-				have.SilverSnapshot, have.SilverSequence = h.Snapshot.ID, h.Snapshot.Sequence
-				f, err := q.NewFile(h.Rejects.File)
-				if err != nil {
-					t.Fatal(err)
-				}
-				add = append(add, f)
-			}
-			commit(k, "quarantine.p", have, add...)
-		}
-		idle := func(commits int) {
-			var newest int64
-			for range commits {
-				newest = commit(k, "silver.p", ledger.Silver{})
-			}
+		for i := range 400 {
+			id := fmt.Sprint(i)
+			commit(k, "quarantine.p", ledger.Quarantine{ID: id})
+			newest := commit(k, "silver.p", ledger.Silver{Quarantine: id})
 			commit(k, "gold.p_x", k.seen(newest))
-			time.Sleep(time.Hour)
+			time.Sleep(11 * time.Minute)
+			if i%60 == 59 { // quarantine alone, as another engine does
+				for range 60 {
+					if _, err := k.load("quarantine.p").Commit(t.Context(), table.Change{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			k.step()
 		}
-		check := func(files, least, most int) {
-			t.Helper()
-			q := k.load("quarantine.p")
-			current, _ := q.Current()
-			got, err := q.Files(t.Context(), current.ID)
-			if err != nil || len(got) != files {
-				t.Errorf("quarantine has %d files, %v; want %d", len(got), err, files)
+		pair, err := stage.LoadPair(t.Context(), k.area.Lake, "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parted, err := pair.Parted(); err != nil || parted {
+			t.Errorf("parted: %v, %v", parted, err)
+		}
+		left := pair.Silver.Snapshots()
+		for _, s := range left {
+			l, _, err := ledger.Of[ledger.Silver](s)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if n := len(k.load("silver.p").Ancestors()); n < least || n > most {
-				t.Errorf("silver has %d snapshots, want %d to %d", n, least, most)
+			if _, err := pair.At(l); err != nil {
+				t.Errorf("what belongs to silver's snapshot %d is gone: %v", s.ID, err)
 			}
 		}
-		commit(k, "silver.p", rejects(0))
-		publish()
-		idle(60)
-		commit(k, "silver.p", rejects(1))
-		commit(k, "silver.p", rejects(2))
-		idle(250) // the snapshot that quarantine has recorded goes, these do not
-		check(1, 252, 253)
-		publish()
-		check(3, 252, 253) // one that is tagged for its hour
-		idle(50)           // what has been handed over needs to stay no longer
-		check(3, 200, 250)
+		if n := len(pair.Quarantine.Snapshots()); len(left) < 200 || len(left) > 400 || n > len(left)+300 {
+			t.Errorf("%d and %d snapshots are left", len(left), n)
+		}
 	})
 }

@@ -57,11 +57,11 @@ func (e *engine) deleteRows() {
 
 // LoadTable implements iceberg-go's CatalogIO.
 func (e *engine) LoadTable(ctx context.Context, _ ice.Identifier) (*ice.Table, error) {
-	at, err := e.catalog.Current(ctx, e.name)
+	locations, err := e.catalog.Current(ctx, e.name)
 	if err != nil {
 		return nil, err
 	}
-	return ice.NewFromLocation(ctx, strings.Split(e.name, "."), at, func(context.Context) (iceio.IO, error) { return e, nil }, e)
+	return ice.NewFromLocation(ctx, strings.Split(e.name, "."), locations[0], func(context.Context) (iceio.IO, error) { return e, nil }, e)
 }
 
 // CommitTable implements iceberg-go's CatalogIO.
@@ -80,7 +80,7 @@ func (e *engine) CommitTable(ctx context.Context, _ ice.Identifier, _ []ice.Requ
 	}
 	version, _, _ := strings.Cut(path.Base(t.MetadataLocation()), "-")
 	at := t.Location() + "/metadata/" + version + "-" + strings.TrimSuffix(path.Base(t.MetadataLocation()), ".metadata.json") + "x.metadata.json"
-	return meta, at, errors.Join(e.WriteFile(at, data), e.catalog.Swap(ctx, e.name, t.MetadataLocation(), at))
+	return meta, at, errors.Join(e.WriteFile(at, data), e.catalog.Swap(ctx, smelt.Move{Table: e.name, From: t.MetadataLocation(), To: at}))
 }
 
 func key(name string) string { return strings.TrimPrefix(name, "s3://test/") }

@@ -89,11 +89,11 @@ type swap struct {
 	after  error // in place of the reply
 }
 
-func (s *swap) Swap(ctx context.Context, name, old, location string) error {
+func (s *swap) Swap(ctx context.Context, moves ...smelt.Move) error {
 	if s.before != nil {
 		s.before()
 	}
-	return cmp.Or(s.Catalog.Swap(ctx, name, old, location), s.after)
+	return cmp.Or(s.Catalog.Swap(ctx, moves...), s.after)
 }
 
 func closing(t *testing.T, close func() error) {

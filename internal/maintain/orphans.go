@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"smelt"
-	"smelt/internal/ledger"
 	"smelt/internal/table"
-	"smelt/silver"
 )
 
 // orphansEvery is how often a table's folder is listed: orphans come of crashes and
@@ -21,16 +19,12 @@ const orphansEvery = 24 * time.Hour
 type sweeper struct {
 	Config
 	table, lock string
-	handed      string // the table whose ledger names files in the folder; "" for none
 }
 
 // orphans is the task that deletes the files in a table's folder that no snapshot
 // refers to. Its writers hold a lock when they commit.
 func orphans(cfg Config, name, lock string) Task {
-	s := &sweeper{Config: cfg, table: name, lock: lock}
-	if name == silver.QuarantineName(cfg.Pipeline.Name) {
-		s.handed = silver.TableName(cfg.Pipeline.Name)
-	}
+	s := &sweeper{cfg, name, lock}
 	return Task{Table: name, Kind: KindOrphans, Every: orphansEvery, Plan: s.plan}
 }
 
@@ -46,12 +40,6 @@ func (s *sweeper) plan(ctx context.Context, now time.Time) ([]Job, error) {
 	if errors.Is(err, smelt.ErrNotFound) {
 		return nil, nil
 	}
-	if err == nil && s.handed != "" && len(found) > 0 {
-		var t *table.Table
-		if t, err = s.Area.Lake.Load(ctx, s.handed); err == nil {
-			found, err = spare(found, t)
-		}
-	}
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -64,14 +52,11 @@ func (s *sweeper) plan(ctx context.Context, now time.Time) ([]Job, error) {
 
 // run deletes what is still an orphan.
 func (s *sweeper) run(ctx context.Context, found []smelt.Object) (Done, error) {
-	t, handed, err := s.fence(ctx)
-	if err == nil && s.handed != "" {
-		found, err = spare(found, handed.Table)
+	t, err := s.fence(ctx)
+	if err != nil {
+		return Done{}, fmt.Errorf("orphans of %s: %w", s.table, err)
 	}
-	var gone []smelt.Object
-	if err == nil {
-		gone, err = t.RemoveOrphans(ctx, found)
-	}
+	gone, err := t.RemoveOrphans(ctx, found)
 	if err != nil {
 		return Done{}, fmt.Errorf("orphans of %s: %w", s.table, err)
 	}
@@ -80,34 +65,13 @@ func (s *sweeper) run(ctx context.Context, found []smelt.Object) (Done, error) {
 
 // fence sees to it that no commit comes through any more that began before, under
 // the lock, so that none has to be done again because of it.
-func (s *sweeper) fence(ctx context.Context) (t, handed table.Fenced, err error) {
+func (s *sweeper) fence(ctx context.Context) (table.Fenced, error) {
 	unlock, err := s.Locker.Lock(ctx, s.lock)
 	if err != nil {
-		return t, handed, err
+		return table.Fenced{}, err
 	}
 	defer unlock()
-	if s.handed != "" {
-		if handed, err = s.Area.Lake.Fence(ctx, s.handed); err != nil {
-			return t, handed, err
-		}
-	}
-	t, err = s.Area.Lake.Fence(ctx, s.table)
-	return t, handed, err
-}
-
-// spare leaves out the files that silver hands over: quarantine may not have them
-// yet, or be rolled back to before it had.
-func spare(found []smelt.Object, silver *table.Table) (rest []smelt.Object, err error) {
-	handed, err := ledger.Handed(silver)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range found {
-		if !handed[o.Key] {
-			rest = append(rest, o)
-		}
-	}
-	return rest, nil
+	return s.Area.Lake.Fence(ctx, s.table)
 }
 
 func objectsSize(objects []smelt.Object) Size {

@@ -1,44 +1,26 @@
 package maintain_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"smelt"
-	"smelt/internal/ledger"
 	"smelt/internal/maintain"
 	"smelt/internal/table"
 )
 
 const aged = 73 * time.Hour // from now every file is old enough for an orphan
 
-// Files that no snapshot has go, but for those that silver hands to quarantine,
-// which lie in quarantine's folder and may not be in it yet.
+// Files that no snapshot has go.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	r := run(t)
 	r.config.Policy.OrphanAge = time.Hour // less than a commit may take
 	r.stream(3)
 	const folder = "quarantine/readings/data/"
-	for _, name := range []string{"pending", "released", "lost"} {
-		if err := r.config.Area.Store.Put(t.Context(), folder+name+".parquet", strings.NewReader("PAR1"), smelt.PutOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	silver, _, _, err := ledger.Read[ledger.Silver](r.load(readingsSilver))
-	if err != nil {
-		t.Fatal(err)
-	}
-	silver.Rejects = &ledger.Rejects{File: smelt.DataFile{Path: folder + "pending.parquet"}}
-	silver.Released = &ledger.Rejects{File: smelt.DataFile{Path: folder + "released.parquet"}}
-	var change table.Change
-	if err := ledger.Write(&change, silver); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.load(readingsSilver).Commit(t.Context(), change); err != nil {
+	if err := r.config.Area.Store.Put(t.Context(), folder+"lost.parquet", strings.NewReader("PAR1"), smelt.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	(&engine{r, readingsSilver}).deleteRows()
@@ -65,38 +47,6 @@ func TestOrphans(t *testing.T) {
 	}
 	r.rows(readingsQuarantine)
 	r.rows(readingsHourly)
-}
-
-// A commit to silver that has named a file of rejects, and is held up until that file was
-// taken for an orphan of quarantine, does not come through.
-func TestOrphansOfHeldUpHandover(t *testing.T) {
-	t.Parallel()
-	r := run(t)
-	r.stream(1)
-	const late = "quarantine/readings/data/late.parquet"
-	if err := r.config.Area.Store.Put(t.Context(), late, strings.NewReader("PAR1"), smelt.PutOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	silver, _, _, err := ledger.Read[ledger.Silver](r.load(readingsSilver))
-	if err != nil {
-		t.Fatal(err)
-	}
-	silver.Rejects = &ledger.Rejects{File: smelt.DataFile{Path: late}}
-	var change table.Change
-	if err := ledger.Write(&change, silver); err != nil {
-		t.Fatal(err)
-	}
-	held := r.load(readingsSilver)
-	r.swap.before = func() {
-		r.swap.before = nil
-		r.do(r.plan(maintain.Orphans(r.config, readingsQuarantine, readingsSilver), aged))
-		if slices.Contains(r.objects(), late) {
-			t.Error("the file is still there: the test has lost its point")
-		}
-	}
-	if _, err := held.Commit(t.Context(), change); !errors.Is(err, table.ErrConflict) {
-		t.Errorf("got %v, want a conflict", err)
-	}
 }
 
 // What is found and then comes into use stays.

@@ -171,36 +171,13 @@ func mayHold(f table.File, run bronze.Run) bool {
 	return !known || least < run.End
 }
 
-// rejects are the files of all that quarantine has and had, and of what silver has
-// handed over and quarantine does not have yet. Silver comes first: so what
-// quarantine gets meanwhile is in one of the two.
+// rejects are the files of all that quarantine has and had.
 func (r bronzeRetention) rejects(ctx context.Context) ([]table.File, error) {
-	s, err := r.Area.Lake.Load(ctx, silver.TableName(r.Pipeline.Name))
-	if err != nil {
-		return nil, err
-	}
 	q, err := r.Area.Lake.Load(ctx, silver.QuarantineName(r.Pipeline.Name))
 	if err != nil {
 		return nil, err
 	}
-	have, _, _, err := ledger.Read[ledger.Quarantine](q)
-	if err != nil {
-		return nil, err
-	}
-	pending, err := silver.Pending(s.Ancestors(), have)
-	if err != nil {
-		return nil, err
-	}
 	found := map[string]table.File{}
-	for _, h := range pending {
-		if h.Rejects != nil {
-			f, err := q.NewFile(h.Rejects.File)
-			if err != nil {
-				return nil, err
-			}
-			found[f.Key] = f
-		}
-	}
 	for _, id := range fullest(q.Snapshots()) {
 		files, err := q.Files(ctx, id)
 		if err != nil {

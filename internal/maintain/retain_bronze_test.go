@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"smelt"
 	"smelt/backfill"
 	"smelt/bronze"
 	"smelt/internal/ledger"
@@ -180,8 +179,8 @@ func sequence(from, to int64) (out []int64) {
 	return out
 }
 
-// What retention of bronze keeps records for are the rejects that are on their way to
-// quarantine, those that it has, and those that it had before some were released.
+// What retention of bronze keeps records for are the rejects that quarantine has, and
+// those that it had before some were released.
 func TestRejects(t *testing.T) {
 	t.Parallel()
 	r := run(t)
@@ -201,21 +200,6 @@ func TestRejects(t *testing.T) {
 	}
 	r.stream(1)
 
-	const pending = "quarantine/readings/data/pending.parquet"
-	s := r.load(readingsSilver)
-	silver, _, _, err := ledger.Read[ledger.Silver](s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	silver.Rejects = &ledger.Rejects{File: smelt.DataFile{Path: pending, Rows: 1, Bytes: 4}}
-	change = table.Change{}
-	if err := ledger.Write(&change, silver); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Commit(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
-
 	files, err := maintain.Rejects(t.Context(), r.config)
 	if err != nil {
 		t.Fatal(err)
@@ -224,13 +208,13 @@ func TestRejects(t *testing.T) {
 	for _, f := range files {
 		got = append(got, f.Key)
 	}
-	want := []string{pending}
+	var want []string
 	for _, f := range append(released, r.files(readingsQuarantine)...) {
 		want = append(want, f.Key)
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if want = slices.Compact(want); len(want) != 4 || !slices.Equal(got, want) {
+	if want = slices.Compact(want); len(want) != 3 || !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -313,7 +313,7 @@ func (l *lake) backfill(scope backfill.Scope) backfill.Result {
 func (l *lake) expire() {
 	l.t.Helper()
 	needed := []int64{read[ledger.Gold](l, goldName).SilverSnapshot}
-	for _, name := range []string{silverName, silver.QuarantineName("p"), goldName} {
+	for _, name := range []string{silverName, goldName} {
 		for tag := range l.load(name).Refs() {
 			if strings.HasPrefix(tag, table.TagPrefix) {
 				if err := l.Parts.Area.Lake.Untag(l.t.Context(), name, tag); err != nil {
@@ -331,19 +331,22 @@ func (l *lake) expire() {
 	}
 }
 
-// rollBack moves silver to one of its snapshots, with the ledger, as smelt
-// rollback does.
+// rollBack moves silver and quarantine to one of silver's snapshots, as smelt rollback
+// does.
 func (l *lake) rollBack(rng *rand.Rand) {
 	l.t.Helper()
-	t := l.load(silver.TableName("p"))
+	pair, err := silver.LoadPair(l.t.Context(), l.Parts.Area.Lake, "p")
+	if err != nil {
+		l.t.Fatal(err)
+	}
 	var to []int64
-	for _, s := range t.Snapshots() {
+	for _, s := range pair.Silver.Snapshots() {
 		if ledger.Has(s) {
 			to = append(to, s.ID)
 		}
 	}
 	id := to[rng.IntN(len(to))]
-	if _, err := t.Rollback(l.t.Context(), id, ledger.Carry(t, id), ""); err != nil {
+	if err := pair.Rollback(l.t.Context(), l.Parts.Area.Lake, id, ""); err != nil {
 		l.t.Fatal(err)
 	}
 }

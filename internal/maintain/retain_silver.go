@@ -155,10 +155,9 @@ func (r silverRetention) lacks(ctx context.Context, m computed, out retiring) (s
 	return "", nil
 }
 
-// account works out the ledger after the commit, which hands nothing over.
+// account works out the ledger after the commit.
 func (r silverRetention) account(ctx context.Context, out retiring) (ledger.Silver, error) {
 	after := out.before
-	after.Rejects, after.Released = nil, nil
 	after.Retained = later(out.before.Retained, out.cutoff)
 	after.Retired += rowsOf(out.files)
 	var unknown []table.File

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"smelt"
 	"smelt/backfill"
 	"smelt/internal/ledger"
 	"smelt/internal/maintain"
@@ -280,13 +281,13 @@ type dying struct {
 	left  int // swaps until then; negative: never
 }
 
-func (d *dying) Swap(ctx context.Context, name, old, location string) error {
+func (d *dying) Swap(ctx context.Context, moves ...smelt.Move) error {
 	d.left--
 	if d.left != -1 {
-		return d.Catalog.Swap(ctx, name, old, location)
+		return d.Catalog.Swap(ctx, moves...)
 	}
 	if d.after {
-		if err := d.Catalog.Swap(ctx, name, old, location); err != nil {
+		if err := d.Catalog.Swap(ctx, moves...); err != nil {
 			return err
 		}
 	}
@@ -311,7 +312,7 @@ func TestRetainDeath(t *testing.T) {
 				whole := l.windows()
 				catalog := &dying{table.NewMemoryCatalog(), after, commit}
 				for _, name := range []string{silverName, silver.QuarantineName("p"), goldName} {
-					if err := catalog.Catalog.Swap(t.Context(), name, "", l.load(name).MetadataLocation()); err != nil {
+					if err := catalog.Catalog.Swap(t.Context(), smelt.Move{Table: name, To: l.load(name).MetadataLocation()}); err != nil {
 						t.Fatal(err)
 					}
 				}

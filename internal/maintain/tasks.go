@@ -19,7 +19,7 @@ func Tasks(cfg Config) []Task {
 	}
 	own := silver.TableName(p.Name)
 	add(own, own)
-	add(silver.QuarantineName(p.Name), own) // its outbox commits under silver's lock
+	add(silver.QuarantineName(p.Name), own) // they are committed together
 	for _, m := range p.Gold {
 		name := gold.TableName(p.Name, m.Name)
 		add(name, name)

@@ -2,11 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"smelt"
 )
@@ -87,38 +88,72 @@ func (c *Catalog) explain(err error) error {
 	return c.db.explain(err)
 }
 
-// Current returns where a table's current metadata is, or ErrNotFound.
-func (c *Catalog) Current(ctx context.Context, name string) (location string, err error) {
+// Current returns where tables' current metadata is, in one PostgreSQL snapshot: ""
+// for a table that is not there.
+func (c *Catalog) Current(ctx context.Context, names ...string) (locations []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
-	namespace, table, err := splitName(name)
+	namespaces, tables := make([]string, len(names)), make([]string, len(names))
+	for i, name := range names {
+		if namespaces[i], tables[i], err = splitName(name); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := c.db.pool.Query(ctx, `
+SELECT coalesce(t.metadata_location, '')
+FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS n(namespace, name, place)
+LEFT JOIN iceberg_tables AS t
+  ON t.catalog_name = $1 AND t.table_namespace = n.namespace AND t.table_name = n.name
+ AND (t.iceberg_type = 'TABLE' OR t.iceberg_type IS NULL)
+ORDER BY n.place`, CatalogName, namespaces, tables)
+	if err == nil {
+		locations, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if absent(err) {
+		return make([]string, len(names)), nil
+	}
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("find table %s: %w", strings.Join(names, ", "), c.explain(err))
 	}
-	err = c.db.pool.QueryRow(ctx, `
-SELECT metadata_location
-FROM iceberg_tables
-WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
-  AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)
-  AND metadata_location IS NOT NULL`, CatalogName, namespace, table).Scan(&location)
-	if errors.Is(err, pgx.ErrNoRows) || absent(err) {
-		return "", fmt.Errorf("table %s: %w", name, smelt.ErrNotFound)
-	}
-	if err != nil {
-		return "", fmt.Errorf("find table %s: %w", name, c.explain(err))
-	}
-	return location, nil
+	return locations, nil
 }
 
-// Swap moves a table from metadata old to new, in one atomic step; with old ""
-// it enters a table that is not there yet. ErrExists: the table is somewhere
-// else by now. Any other error leaves open whether the swap was made.
-func (c *Catalog) Swap(ctx context.Context, name, old, new string) error {
+// Swap makes moves of tables, all of them or none, in one transaction. ErrExists: a
+// table is somewhere else by now. Any other error leaves open whether the moves were
+// made.
+func (c *Catalog) Swap(ctx context.Context, moves ...smelt.Move) error {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
-	namespace, table, err := splitName(name)
+	if len(moves) == 1 { // a transaction by itself, in one round trip
+		return c.swap(ctx, c.db.pool, moves[0])
+	}
+	moves = slices.Clone(moves)
+	slices.SortFunc(moves, func(a, b smelt.Move) int { return strings.Compare(a.Table, b.Table) }) // so that two never wait for each other
+	tx, err := c.db.pool.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("swap tables: %w", c.db.explain(err))
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
+	for _, m := range moves {
+		if err := c.swap(ctx, tx, m); err != nil {
+			return err
+		}
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return fmt.Errorf("swap tables: %w", c.db.explain(err))
+	}
+	return nil
+}
+
+// executor is a pool of connections or a transaction.
+type executor interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+func (c *Catalog) swap(ctx context.Context, on executor, m smelt.Move) error {
+	namespace, name, err := splitName(m.Table)
 	if err != nil {
 		return err
 	}
@@ -131,21 +166,21 @@ WITH namespace AS (
 )
 INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
 VALUES ($1, $2, $3, $4, 'TABLE')
-ON CONFLICT DO NOTHING`, []any{CatalogName, namespace, table, new}
-	if old != "" {
+ON CONFLICT DO NOTHING`, []any{CatalogName, namespace, name, m.To}
+	if m.From != "" {
 		statement, args = `
 UPDATE iceberg_tables
 SET metadata_location = $4, previous_metadata_location = metadata_location, iceberg_type = 'TABLE'
 WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
   AND metadata_location = $5
-  AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)`, append(args, old)
+  AND (iceberg_type = 'TABLE' OR iceberg_type IS NULL)`, append(args, m.From)
 	}
-	tag, err := c.db.pool.Exec(ctx, statement, args...)
+	tag, err := on.Exec(ctx, statement, args...)
 	if err != nil {
-		return fmt.Errorf("swap table %s: %w", name, c.db.explain(err))
+		return fmt.Errorf("swap table %s: %w", m.Table, c.db.explain(err))
 	}
 	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("swap table %s: its metadata is somewhere else by now: %w", name, smelt.ErrExists)
+		return fmt.Errorf("swap table %s: its metadata is somewhere else by now: %w", m.Table, smelt.ErrExists)
 	}
 	return nil
 }
@@ -172,8 +207,12 @@ WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
 	if tag.RowsAffected() > 0 {
 		return nil
 	}
-	if _, err := c.Current(ctx, name); err != nil {
+	locations, err := c.Current(ctx, name)
+	if err != nil {
 		return fmt.Errorf("drop: %w", err)
+	}
+	if locations[0] == "" {
+		return fmt.Errorf("drop table %s: %w", name, smelt.ErrNotFound)
 	}
 	return fmt.Errorf("drop table %s: its metadata is somewhere else by now: %w", name, smelt.ErrExists)
 }

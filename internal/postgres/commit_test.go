@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -240,12 +241,13 @@ type interrupted struct {
 // before has something happen before the next swap of a table.
 func (c *interrupted) before(name string, then func()) { c.name, c.then = name, then }
 
-func (c *interrupted) Swap(ctx context.Context, name, old, new string) error {
-	if then := c.then; then != nil && name == c.name {
+func (c *interrupted) Swap(ctx context.Context, moves ...smelt.Move) error {
+	is := func(m smelt.Move) bool { return m.Table == c.name }
+	if then := c.then; then != nil && slices.ContainsFunc(moves, is) {
 		c.then = nil
 		then()
 	}
-	return c.Catalog.Swap(ctx, name, old, new)
+	return c.Catalog.Swap(ctx, moves...)
 }
 
 // endLocks ends the sessions that hold locks.

@@ -112,7 +112,7 @@ func (db *DB) advice(err error) string {
 		return fmt.Sprintf("PostgreSQL at %s: nothing listens there; start it or correct SMELT_POSTGRES_DSN", db.where)
 	case errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err):
 		return fmt.Sprintf("PostgreSQL at %s does not answer in time; see whether it is up and reachable", db.where)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(net.Error)):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, pgconn.ErrConnClosed), errors.As(err, new(net.Error)):
 		return fmt.Sprintf("the connection to PostgreSQL at %s broke; see whether it is up and reachable", db.where)
 	}
 	return ""

@@ -39,17 +39,23 @@ func TestLostReplyOfSwap(t *testing.T) {
 	}
 	steps := []string{"", "s3://lake/1.metadata.json", "s3://lake/2.metadata.json", "s3://lake/3.metadata.json"}
 	for i, to := range steps[1:] {
-		wire.Set(wiretest.Fault{LoseReply: func(request []byte) bool { return bytes.Contains(request, []byte(to)) }})
-		err := c.Swap(t.Context(), "silver.x", steps[i], to)
+		moves, what := []smelt.Move{{Table: "silver.x", From: steps[i], To: to}}, to
+		if i == 1 { // of a transaction it is the reply to the commit
+			moves, what = append(moves, smelt.Move{Table: "quarantine.x", To: to}), "commit"
+		}
+		wire.Set(wiretest.Fault{LoseReply: func(request []byte) bool { return bytes.Contains(request, []byte(what)) }})
+		err := c.Swap(t.Context(), moves...)
 		if err == nil || errors.Is(err, smelt.ErrExists) || !errors.Is(err, smelt.ErrDatabase) || !strings.Contains(err.Error(), "the connection to PostgreSQL at "+wire.Address()) {
 			t.Errorf("swap to %s, its reply lost: %v; want an error that leaves the outcome open and says where", to, err)
 		}
 		wire.Set(wiretest.Fault{})
-		if at, err := c.Current(t.Context(), "silver.x"); err != nil || at != to {
-			t.Errorf("current after it: %q, %v; want %s", at, err, to)
+		for _, m := range moves {
+			if at, err := c.Current(t.Context(), m.Table); err != nil || at[0] != to {
+				t.Errorf("current of %s after it: %q, %v; want %s", m.Table, at, err, to)
+			}
 		}
 		// Who tries the same again must not take its own swap for that of another.
-		if err := c.Swap(t.Context(), "silver.x", steps[i], to); !errors.Is(err, smelt.ErrExists) {
+		if err := c.Swap(t.Context(), moves...); !errors.Is(err, smelt.ErrExists) {
 			t.Errorf("the same swap again: %v, want ErrExists", err)
 		}
 	}

@@ -25,11 +25,12 @@ const (
 const help = `End a statement with a semicolon; it may take several lines. Tab completes, the up arrow and Ctrl-R find
 earlier statements, Ctrl-C drops what is typed or stops what runs, Ctrl-D leaves.
 
-  .tables           the tables, with their rows
-  .schema [TABLE]   the columns of a table, or of all
-  .timer on|off     how long each statement takes
-  .help             this
-  .quit             leave
+  .tables             the tables, with their rows
+  .schema [TABLE]     the columns of a table, or of all
+  .consistent on|off  each statement sees one state in which all tables fit each other, or the newest of each
+  .timer on|off       how long each statement takes
+  .help               this
+  .quit               leave
 
 Schemas: bronze, silver, gold, quarantine, reference. Local tables and views can be created as you like, and
 COPY (SELECT …) TO 'out.parquet' writes a local file.
@@ -188,12 +189,20 @@ func (i *session) command(ctx context.Context, words []string) (quit bool) {
 		}
 	case ".schema":
 		i.schema(ctx, argument)
-	case ".timer":
+	case ".timer", ".consistent":
 		if argument != "on" && argument != "off" {
-			fmt.Fprintln(i.printer.Err, ".timer on or .timer off")
+			fmt.Fprintf(i.printer.Err, "%s on or %[1]s off\n", words[0])
 			break
 		}
-		i.timer = argument == "on"
+		if words[0] == ".timer" {
+			i.timer = argument == "on"
+			break
+		}
+		if i.shell.cfg.At != "" {
+			fmt.Fprintln(i.printer.Err, ".consistent: this shell shows the lake as it was (--at)")
+			break
+		}
+		i.shell.SetConsistent(argument == "on")
 	default:
 		fmt.Fprintf(i.printer.Err, "there is no %s: .help tells what there is\n", words[0])
 	}

@@ -23,14 +23,18 @@ type past struct {
 	when   time.Time            // of the main pipeline
 	label  string               // "tag x"; "" for a time
 	bronze map[string]time.Time // by pipeline: it shows the objects written by then
-	tables map[string]pastTable // by name: those that there were when the shell was opened
+	// positions, when not nil, are where bronze ends in place of that: by pipeline and
+	// partition. Such a state is one that fits, not one of a time.
+	positions map[string]map[int32]int64
+	tables    map[string]pastTable // by name: those that there were when the shell was opened
 }
 
 // pastTable is what a table was.
 type pastTable struct {
 	snapshot table.Snapshot
-	none     bool  // it had no snapshot yet
-	err      error // its snapshot is not there any more
+	none     bool         // it had no snapshot yet
+	err      error        // its snapshot is not there any more
+	table    *table.Table // as it was loaded; nil: it is loaded when it is shown
 }
 
 // moment is how times are shown.
@@ -38,6 +42,9 @@ const moment = "2006-01-02 15:04:05.999 UTC"
 
 // String says which state it is.
 func (p *past) String() string {
+	if p.positions != nil {
+		return "one state in which all tables fit each other, found anew for each statement"
+	}
 	if p.label == "" {
 		return p.when.Format(moment)
 	}

@@ -17,6 +17,9 @@ import (
 // way in that moment; where silver's snapshot of then has expired, those that the
 // broker had by then. What retention has let go since can no longer be shown.
 func (s *Shell) pastParts(ctx context.Context, p *smelt.Pipeline, reader *bronze.Reader, partition int32, refs []bronze.Ref) (parts []part, err error) {
+	if s.past.positions != nil {
+		return partsUpTo(ctx, reader, refs, s.past.positions[p.Name][partition])
+	}
 	by := until(s.past.bronze[p.Name])
 	for _, ref := range refs {
 		written, err := writtenAt(ctx, reader, ref, by)

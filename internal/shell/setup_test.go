@@ -26,13 +26,15 @@ func TestMain(m *testing.M) { stacktest.Main(m) }
 
 // lake is a line whose lake is on real S3 and PostgreSQL, with a shell on it.
 type lake struct {
-	t        *testing.T
-	home     string
-	config   shell.Config
-	topic    *ingest.Log
-	line     *line.Line
-	database *postgres.DB
-	next     map[int32]int64
+	t          *testing.T
+	home       string
+	config     shell.Config
+	topic      *ingest.Log
+	line       *line.Line
+	parts      line.Parts
+	references *pipetest.References
+	database   *postgres.DB
+	next       map[int32]int64
 }
 
 // extensions is the folder of DuckDB's extensions, which tests do not fetch.
@@ -53,7 +55,7 @@ func extensions(t *testing.T) string {
 var places = [][3]string{{"hel-001", "Espoo", "Finland"}, {"nyc-001", "New York", "United States"}}
 
 // newLake makes a lake of its own: the sensors' pipeline under the test's name.
-func newLake(t *testing.T, pipeline string) *lake {
+func newLake(t *testing.T, pipeline string, change ...func(*smelt.Pipeline)) *lake {
 	t.Helper()
 	ctx := t.Context()
 	dir := extensions(t)
@@ -73,13 +75,11 @@ func newLake(t *testing.T, pipeline string) *lake {
 	p, err := smelt.ReadPipeline(smelt.Shipped(), "sensors")
 	l.must(err)
 	rename(p, pipeline)
-	references := pipetest.NewReferences()
-	var rows [][]any
-	for _, place := range places {
-		rows = append(rows, []any{place[0], place[1], place[2]})
+	for _, c := range change {
+		c(p)
 	}
-	varchar := smelt.Type{Name: "varchar"}
-	references.Set("locations", []smelt.Column{{Name: "sensor_id", Type: varchar}, {Name: "city", Type: varchar}, {Name: "country", Type: varchar}}, rows)
+	references := pipetest.NewReferences()
+	locate(references, places)
 
 	db, err := duck.Open(duck.Config{MemoryBytes: 1 << 30, TempDir: filepath.Join(l.home, "tmp", "line")})
 	l.must(err)
@@ -87,14 +87,16 @@ func newLake(t *testing.T, pipeline string) *lake {
 	cache, err := store.NewCache(objects, filepath.Join(l.home, "cache"), 1<<30)
 	l.must(err)
 	quiet := slog.New(slog.DiscardHandler)
-	l.line, err = line.Open(ctx, p, line.Parts{
+	l.parts = line.Parts{
 		Area: staging.Area{Store: objects, Lake: tables, Cache: cache}, Duck: db,
 		References: references, Locker: pipetest.NewLocks(), Log: quiet, Flush: 1,
 		RecordMax: 1 << 20,
 		Source: func(_ context.Context, _ *smelt.Pipeline, resume smelt.Resume) (smelt.Source, error) {
 			return l.topic.Open(resume), nil
 		},
-	})
+	}
+	l.references = references
+	l.line, err = line.Open(ctx, p, l.parts)
 	l.must(err)
 	t.Cleanup(func() { l.must(l.line.Close()) })
 	l.config = shell.Config{
@@ -103,6 +105,16 @@ func newLake(t *testing.T, pipeline string) *lake {
 		S3: shell.Remote{Bucket: set["SMELT_S3_BUCKET"], Transport: objects.Reader(shell.RelayConns)},
 	}
 	return l
+}
+
+// locate sets the reference rows.
+func locate(references *pipetest.References, places [][3]string) {
+	var rows [][]any
+	for _, place := range places {
+		rows = append(rows, []any{place[0], place[1], place[2]})
+	}
+	varchar := smelt.Type{Name: "varchar"}
+	references.Set("locations", []smelt.Column{{Name: "sensor_id", Type: varchar}, {Name: "city", Type: varchar}, {Name: "country", Type: varchar}}, rows)
 }
 
 // rename gives a pipeline another name, in its SQL too.

@@ -28,6 +28,7 @@ type Config struct {
 	Extensions string // where DuckDB's extensions are, or are put
 	Memory     int64  // bytes that DuckDB may take
 	At         string // a time, tag or snapshot: the lake is shown as it was then; "" for as it is
+	Consistent bool   // each statement sees a state in which all tables fit each other; not with At
 	Pipelines  []*smelt.Pipeline
 	Store      smelt.Store
 	Tables     *table.Lake
@@ -38,19 +39,20 @@ type Config struct {
 
 // Shell runs statements over the lake. It is used by one goroutine at a time.
 type Shell struct {
-	cfg     Config
-	duck    *duck.DB
-	console *duck.Console
-	relay   *relay
-	local   *segments
-	guard   guard
-	main    *smelt.Pipeline // whose tables the views bronze, silver and gold show
-	defined map[string]string
-	absent  map[string]string // by a view's name: why there is none
-	past    *past             // nil: the newest snapshots are shown
-	chains  map[string]*chains
-	refs    map[string]int64 // version loaded, by pipeline
-	own     bool             // the user has views of their own, which may read any table
+	cfg        Config
+	duck       *duck.DB
+	console    *duck.Console
+	relay      *relay
+	local      *segments
+	guard      guard
+	main       *smelt.Pipeline // whose tables the views bronze, silver and gold show
+	defined    map[string]string
+	absent     map[string]string // by a view's name: why there is none
+	past       *past             // nil: the newest snapshots are shown
+	consistent bool              // past is found anew for each statement
+	chains     map[string]*chains
+	refs       map[string]int64 // version loaded, by pipeline
+	own        bool             // the user has views of their own, which may read any table
 }
 
 // mainPipeline is whose tables bronze, silver and gold are; without it they are
@@ -82,6 +84,7 @@ func (s *Shell) open(ctx context.Context) error {
 			s.main = p
 		}
 	}
+	s.SetConsistent(s.cfg.Consistent)
 	if s.cfg.At != "" {
 		if err := s.remember(ctx, s.cfg.At); err != nil {
 			return err

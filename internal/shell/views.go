@@ -18,6 +18,13 @@ import (
 // refresh brings the views that a statement may read, or all, up to the newest
 // snapshots. Only what has changed is defined anew.
 func (s *Shell) refresh(ctx context.Context, statement string, all bool) error {
+	if s.consistent {
+		agreed, err := s.agree(ctx)
+		if err != nil {
+			return err
+		}
+		s.past = agreed
+	}
 	lower := strings.ToLower(statement)
 	reads := func(schema string) bool { return all || s.own || strings.Contains(lower, schema) }
 	for _, p := range s.cfg.Pipelines {
@@ -68,14 +75,18 @@ func (s *Shell) tables(p *smelt.Pipeline) []icebergTable {
 // refreshTable defines the view of a table when its metadata has changed. Of a
 // table that cannot be shown it notes why.
 func (s *Shell) refreshTable(ctx context.Context, it icebergTable) error {
-	t, err := s.cfg.Tables.Load(ctx, it.name)
+	t, err := s.shownTable(ctx, it.name)
 	if errors.Is(err, smelt.ErrNotFound) {
 		return s.lack(ctx, it, it.name+" has no data yet: the pipeline makes it when it runs")
 	}
 	if err != nil {
 		return err
 	}
-	if s.defined[it.name] == t.MetadataLocation() {
+	state := t.MetadataLocation()
+	if s.past != nil {
+		state += fmt.Sprint(" ", s.past.tables[it.name].snapshot.ID)
+	}
+	if s.defined[it.name] == state {
 		return nil
 	}
 	var body string
@@ -95,8 +106,16 @@ func (s *Shell) refreshTable(ctx context.Context, it icebergTable) error {
 	if err := s.define(ctx, it.name, it.alias, body); err != nil {
 		return err
 	}
-	s.defined[it.name] = t.MetadataLocation()
+	s.defined[it.name] = state
 	return nil
+}
+
+// shownTable is a table as it is shown: as it is now, unless the state has it.
+func (s *Shell) shownTable(ctx context.Context, name string) (*table.Table, error) {
+	if s.past != nil && s.past.tables[name].table != nil {
+		return s.past.tables[name].table, nil
+	}
+	return s.cfg.Tables.Load(ctx, name)
 }
 
 // lack notes why a table has no view, and takes away the one that it had.

@@ -23,33 +23,20 @@ func (l *Lake) amend(ctx context.Context, name string, updates func(*Table) ([]i
 		if err != nil || len(todo) == 0 {
 			return err
 		}
-		next, err := t.apply(ctx, todo)
+		_, err = t.publish(ctx, t.exactly("change "+name, todo))
 		if errors.Is(err, ErrConflict) && try < amendTries {
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		next.removeUnlisted(ctx, t)
-		return nil
+		return err
 	}
 }
 
-// apply makes updates in one swap from the very metadata of t, and returns the
-// table with them.
-func (t *Table) apply(ctx context.Context, updates []ice.Update) (*Table, error) {
-	if err := t.awaitClock(ctx); err != nil {
-		return nil, err
-	}
-	meta, err := ice.UpdateTableMetadata(t.ice.Metadata(), updates, t.MetadataLocation())
-	if err != nil {
-		return nil, err
-	}
-	location, err := t.lake.swap(ctx, t.name, t.MetadataLocation(), meta)
-	if err != nil {
-		return nil, err
-	}
-	return t.lake.remember(t.name, ice.New(t.ice.Identifier(), meta, location, t.lake.fs, t.lake.committer(t.name))), nil
+// exactly is the edit that makes updates of the very metadata of t.
+func (t *Table) exactly(what string, updates []ice.Update) Edit {
+	return Edit{t, what, func(_ context.Context, s *staged) error {
+		s.updates, s.exact = updates, true
+		return nil
+	}}
 }
 
 // removeUnlisted deletes the metadata files that were listed before and are no

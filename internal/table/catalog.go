@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -21,15 +22,14 @@ var ErrOld = errors.New("the files were uploaded too long ago to be committed")
 // Catalog holds, for each table, where its current metadata file is. A table's
 // name is "namespace.table", such as "silver.sensors".
 type Catalog interface {
-	// Current returns the location of a table's metadata file. It fails with
-	// smelt.ErrNotFound when there is no such table.
-	Current(ctx context.Context, name string) (location string, err error)
+	// Current returns the locations of tables' metadata files, all as of one moment,
+	// in the order of the names: "" for a table that is not there.
+	Current(ctx context.Context, names ...string) (locations []string, err error)
 
-	// Swap moves a table from one metadata file to the next; old "" creates the
-	// table. It fails with smelt.ErrExists when the table is not at old, and never
-	// after a try of its own whose reply was lost. Any other error leaves the
-	// outcome open.
-	Swap(ctx context.Context, name, old, new string) error
+	// Swap makes moves of tables, all of them or none. It fails with smelt.ErrExists
+	// when a table is not where its move begins, and never after a try of its own
+	// whose reply was lost. Any other error leaves the outcome open.
+	Swap(ctx context.Context, moves ...smelt.Move) error
 
 	// Drop removes a table whose metadata file is at a location. It fails with
 	// smelt.ErrExists when the table is elsewhere by now, and with smelt.ErrNotFound
@@ -60,30 +60,33 @@ func (c *MemoryCatalog) Clone() *MemoryCatalog {
 }
 
 // Current implements Catalog.
-func (c *MemoryCatalog) Current(ctx context.Context, name string) (string, error) {
+func (c *MemoryCatalog) Current(ctx context.Context, names ...string) (locations []string, err error) {
 	if err := ctx.Err(); err != nil {
-		return "", err
+		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	location, ok := c.locations[name]
-	if !ok {
-		return "", smelt.ErrNotFound
+	for _, name := range names {
+		locations = append(locations, c.locations[name])
 	}
-	return location, nil
+	return locations, nil
 }
 
 // Swap implements Catalog.
-func (c *MemoryCatalog) Swap(ctx context.Context, name, old, new string) error {
+func (c *MemoryCatalog) Swap(ctx context.Context, moves ...smelt.Move) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.locations[name] != old {
-		return smelt.ErrExists
+	for _, m := range moves {
+		if c.locations[m.Table] != m.From {
+			return fmt.Errorf("swap table %s: its metadata is somewhere else by now: %w", m.Table, smelt.ErrExists)
+		}
 	}
-	c.locations[name] = new
+	for _, m := range moves {
+		c.locations[m.Table] = m.To
+	}
 	return nil
 }
 

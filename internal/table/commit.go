@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/apache/iceberg-go"
@@ -53,7 +52,6 @@ type Change struct {
 	Summary    map[string]string // of the snapshot
 	Properties map[string]string // of the table, set beside those that it has
 	Replace    bool              // Add holds the very rows of Remove: compaction
-	Named      []File            // files that the summary names, for another table to take in
 
 	// Tag, when not empty, is the name of a tag that the same commit sets to the
 	// snapshot that the change is made from, so that what was there before it can be
@@ -64,34 +62,14 @@ type Change struct {
 
 // Commit makes exactly one snapshot on main, also of a change without files,
 // and returns the table with it. It succeeds only when main is still as it was
-// when t was loaded. A race that was certainly lost is an ErrConflict, files that
-// are too old an ErrOld; both have left nothing behind. Any other error leaves the
-// outcome open. After any error load the table again and decide anew.
+// when t was loaded. Errors are those of [Lake.Publish].
 func (t *Table) Commit(ctx context.Context, c Change) (*Table, error) {
-	if err := t.awaitClock(ctx); err != nil {
-		return nil, fmt.Errorf("commit to %s: %w", t.name, err)
-	}
-	files := &storeIO{ctx: ctx, lake: t.lake, texts: t.textFields()}
-	tx, err := t.stage(ctx, files, c)
-	if err != nil {
-		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
-	}
-	return t.commit(ctx, files, tx)
+	return t.publish(ctx, t.Change(c))
 }
 
-// commit commits what was staged.
-func (t *Table) commit(ctx context.Context, files *storeIO, tx *ice.Transaction) (*Table, error) {
-	committed, err := tx.Commit(ctx)
-	if errors.Is(err, ErrConflict) || errors.Is(err, ErrOld) {
-		return nil, t.abandon(ctx, files, fmt.Errorf("commit to %s: %w", t.name, err))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("commit to %s: %w", t.name, err)
-	}
-	next := t.lake.remember(t.name, ice.New(committed.Identifier(), committed.Metadata(), committed.MetadataLocation(), t.lake.fs, t.lake.committer(t.name)))
-	// The commit holds whatever becomes of the leftovers.
-	_ = next.removeMerged(ctx, files)
-	return next, nil
+// Change is the edit that Commit makes, to be published with those of other tables.
+func (t *Table) Change(c Change) Edit {
+	return Edit{t, "commit to " + t.name, func(ctx context.Context, s *staged) error { return t.stage(ctx, s, c) }}
 }
 
 // awaitClock waits until this machine's clock is past the table's last change, when it
@@ -143,34 +121,41 @@ func (t *Table) checkClock(now time.Time) error {
 	return nil
 }
 
-// stage prepares the transaction of a change; it writes manifests.
-func (t *Table) stage(ctx context.Context, files *storeIO, c Change) (*ice.Transaction, error) {
+// stage stages a change; it writes manifests.
+func (t *Table) stage(ctx context.Context, s *staged, c Change) error {
 	tags, err := t.tagCurrent(c.Tag, time.Now())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	tx, err := t.begin(files, t.guarded(oldest(c, time.Now()), tags))
+	s.guard = t.newGuard(oldest(c, time.Now()), tags)
+	tx, r, err := t.begin(ctx, s)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := stageColumns(tx, t.ice.Schema(), c.Columns); err != nil {
-		return nil, err
+		return err
 	}
 	if err := tx.SetProperties(maps.Clone(c.Properties)); err != nil {
-		return nil, err
+		return err
 	}
-	return tx, stageFiles(ctx, tx, c)
+	if err := stageFiles(ctx, tx, c); err != nil {
+		return err
+	}
+	return s.record(ctx, tx, r)
 }
 
-// begin begins a transaction that succeeds only when main is still as it is.
-func (t *Table) begin(files *storeIO, catalog ice.CatalogIO) (*ice.Transaction, error) {
-	fs := func(context.Context) (iceFS, error) { return files, nil }
-	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, catalog)
+// begin begins a transaction that succeeds only when main is still as it is, and whose
+// files are those of an edit.
+func (t *Table) begin(ctx context.Context, s *staged) (*ice.Transaction, *recorder, error) {
+	s.files = &storeIO{ctx: ctx, lake: t.lake, texts: t.textFields()}
+	fs := func(context.Context) (iceFS, error) { return s.files, nil }
+	r := &recorder{}
+	base := ice.New(t.ice.Identifier(), t.ice.Metadata(), t.ice.MetadataLocation(), fs, r)
 	tx, err := base.NewTransactionOnBranchWithError(ice.MainBranch)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return tx, tx.AssertRefSnapshotID(ice.MainBranch)
+	return tx, r, tx.AssertRefSnapshotID(ice.MainBranch)
 }
 
 func stageFiles(ctx context.Context, tx *ice.Transaction, c Change) error {
@@ -202,7 +187,7 @@ func stageFiles(ctx context.Context, tx *ice.Transaction, c Change) error {
 // oldest is when the oldest file of a change was made; its manifests are made now.
 func oldest(c Change, now time.Time) time.Time {
 	made := now.Round(0) // as that of files
-	for _, f := range slices.Concat(c.Add, c.Named) {
+	for _, f := range c.Add {
 		if !f.made.IsZero() && f.made.Before(made) {
 			made = f.made
 		}
@@ -216,13 +201,6 @@ func dataFiles(files []File) []iceberg.DataFile {
 		out[i] = f.data
 	}
 	return out
-}
-
-// abandon deletes what a commit that is certain not to be has written, and
-// returns why it is not to be.
-func (t *Table) abandon(ctx context.Context, files *storeIO, why error) error {
-	_ = t.lake.remove(ctx, files.written) // what is left is garbage, nothing worse
-	return why
 }
 
 // removeMerged deletes the manifests that the commit wrote and merged into

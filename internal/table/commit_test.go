@@ -190,8 +190,8 @@ type lostReply struct {
 	err error
 }
 
-func (c *lostReply) Swap(ctx context.Context, name, old, new string) error {
-	if err := c.Catalog.Swap(ctx, name, old, new); err != nil {
+func (c *lostReply) Swap(ctx context.Context, moves ...smelt.Move) error {
+	if err := c.Catalog.Swap(ctx, moves...); err != nil {
 		return err
 	}
 	return c.err

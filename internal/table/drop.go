@@ -64,9 +64,13 @@ func (l *Lake) Drop(ctx context.Context, name string) (gone Size, err error) {
 // unlist marks a table's folder and takes the table out of the catalog.
 func (l *Lake) unlist(ctx context.Context, name string) (folder string, err error) {
 	for try := 1; ; try++ {
-		location, err := l.current(ctx, name)
+		locations, err := l.catalog.Current(ctx, name)
 		if err != nil {
-			return "", err
+			return "", smelt.Mark(smelt.ErrDatabase, err)
+		}
+		location := locations[0]
+		if location == "" {
+			return "", smelt.ErrNotFound
 		}
 		if folder, err = l.ownFolder(ctx, name, location); err != nil {
 			return "", err
@@ -135,16 +139,13 @@ func (l *Lake) folders(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	locations, err := l.catalog.Current(ctx, names...)
+	if err != nil {
+		return nil, smelt.Mark(smelt.ErrDatabase, err)
+	}
 	used := map[string]string{}
-	for _, name := range names {
-		location, err := l.current(ctx, name)
-		if errors.Is(err, smelt.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if folder := folderOf(l.Key(location)); folder != "" {
+	for i, name := range names {
+		if folder := folderOf(l.Key(locations[i])); folder != "" {
 			used[name] = folder
 		}
 	}

@@ -138,11 +138,11 @@ type mortal struct {
 	with error
 }
 
-func (m *mortal) Current(ctx context.Context, name string) (string, error) {
+func (m *mortal) Current(ctx context.Context, names ...string) ([]string, error) {
 	if m.die() {
-		return "", m.with
+		return nil, m.with
 	}
-	return m.Catalog.Current(ctx, name)
+	return m.Catalog.Current(ctx, names...)
 }
 
 func (m *mortal) Drop(ctx context.Context, name, location string) error {
@@ -242,7 +242,7 @@ func TestDropWhatIsDamaged(t *testing.T) {
 		"s3://lake/odd.json":                 "drop it with the engine that made it",
 		"s3://other/x/metadata/1.json":       "drop it with the engine that made it",
 	} {
-		if err := l.catalog.Swap(t.Context(), "silver.odd", "", location); err != nil {
+		if err := l.catalog.Swap(t.Context(), smelt.Move{Table: "silver.odd", To: location}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := l.Drop(t.Context(), "silver.odd"); err == nil || !strings.Contains(err.Error(), want) {

@@ -36,6 +36,7 @@ const (
 type Retention struct {
 	Last   int           // this many of main, the newest; 0: KeepLast
 	Needed []int64       // these, and all of main after them
+	Keep   []int64       // these
 	Grace  time.Duration // all that are younger; 0: KeepGrace
 	Hourly time.Duration // the last of each past hour, for so long; 0: KeepHourly
 	Daily  time.Duration // the last of each past day, for so long; 0: KeepDaily
@@ -80,7 +81,7 @@ func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expir
 	if err != nil {
 		return Expired{}, fmt.Errorf("expire %s: %w", name, err)
 	}
-	garbage, err = l.drop(ctx, t, p, garbage)
+	err = l.drop(ctx, t, p)
 	if errors.Is(err, ErrConflict) {
 		return Expired{}, nil
 	}
@@ -98,18 +99,14 @@ func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expir
 }
 
 // drop commits the expiry. The swap from the very metadata that the plan was
-// made from is what makes it safe: no commit, tag or branch came between. It
-// returns the garbage with the old metadata files that the commit let go.
-func (l *Lake) drop(ctx context.Context, t *Table, p expiry, garbage []string) ([]string, error) {
+// made from is what makes it safe: no commit, tag or branch came between.
+func (l *Lake) drop(ctx context.Context, t *Table, p expiry) error {
 	ids := make([]int64, len(p.drop))
 	for i, s := range p.drop {
 		ids[i] = s.SnapshotID
 	}
-	next, err := t.apply(ctx, append(p.refs, ice.NewRemoveSnapshotsUpdate(ids, false)))
-	if err != nil {
-		return nil, err
-	}
-	return append(garbage, l.unlisted(t.ice.Metadata(), next.ice.Metadata())...), nil
+	_, err := t.publish(ctx, t.exactly("drop snapshots of "+t.name, append(p.refs, ice.NewRemoveSnapshotsUpdate(ids, false))))
+	return err
 }
 
 // expiry is what an Expire is to do.
@@ -123,6 +120,9 @@ func planExpiry(meta ice.Metadata, policy Retention, now time.Time) expiry {
 	main := ice.AncestorsOf(meta.Ref().SnapshotID, meta.SnapshotByID)
 	keep := map[int64]bool{}
 	keepMain(keep, main, policy)
+	for _, id := range policy.Keep {
+		keep[id] = true
+	}
 	refs := planTags(meta, main, policy, now)
 	for _, tag := range refs.set {
 		keep[tag.snapshot] = true

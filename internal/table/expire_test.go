@@ -228,12 +228,12 @@ type beforeSwap struct {
 	do func()
 }
 
-func (c *beforeSwap) Swap(ctx context.Context, name, old, new string) error {
+func (c *beforeSwap) Swap(ctx context.Context, moves ...smelt.Move) error {
 	if do := c.do; do != nil {
 		c.do = nil
 		do()
 	}
-	return c.Catalog.Swap(ctx, name, old, new)
+	return c.Catalog.Swap(ctx, moves...)
 }
 
 func TestExpireLosesRaces(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/iceberg-go"
 	ice "github.com/apache/iceberg-go/table"
@@ -49,15 +50,7 @@ func (t *Table) SetRef(ctx context.Context, name string, snapshot int64, branch 
 		kind = ice.BranchRef
 	}
 	update := ice.NewSetSnapshotRefUpdate(name, snapshot, kind, 0, 0, 0)
-	base, err := t.lake.Load(ctx, t.name)
-	if err != nil {
-		return err
-	}
-	meta, _, err := t.lake.committer(t.name).CommitTable(ctx, t.ice.Identifier(), nil, []ice.Update{update})
-	if err != nil {
-		return err
-	}
-	return t.lake.remove(ctx, t.lake.unlisted(base.ice.Metadata(), meta))
+	return t.lake.amend(ctx, t.name, func(*Table) ([]ice.Update, error) { return []ice.Update{update}, nil })
 }
 
 // DeleteRows commits a row-level delete file, as another engine would.
@@ -67,11 +60,24 @@ func (t *Table) DeleteRows(ctx context.Context, f File) error {
 	if err != nil {
 		return err
 	}
-	tx := t.ice.NewTransaction()
-	if err := tx.NewRowDelta(nil).AddDeletes(b.ReferencedDataFile(f.data.FilePath()).Build()).Commit(ctx); err != nil {
-		return err
-	}
-	_, err = tx.Commit(ctx)
+	return t.foreign(ctx, func(tx *ice.Transaction) error {
+		return tx.NewRowDelta(nil).AddDeletes(b.ReferencedDataFile(f.data.FilePath()).Build()).Commit(ctx)
+	})
+}
+
+// foreign commits what another engine would.
+func (t *Table) foreign(ctx context.Context, do func(*ice.Transaction) error) error {
+	_, err := t.publish(ctx, Edit{t, "commit to " + t.name, func(ctx context.Context, s *staged) error {
+		s.guard = t.newGuard(time.Now(), nil)
+		tx, r, err := t.begin(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := do(tx); err != nil {
+			return err
+		}
+		return s.record(ctx, tx, r)
+	}})
 	return err
 }
 
@@ -92,22 +98,19 @@ func (t *Table) CompactDeletes(ctx context.Context, whole, compacted File) error
 			removed = append(removed, e.DataFile())
 		}
 	}
-	tx := t.ice.NewTransaction()
-	rewrite := tx.NewRewrite(nil).AddDataFile(compacted.data)
-	for _, f := range removed {
-		rewrite.DeleteFile(f)
-	}
-	if err := rewrite.Commit(ctx); err != nil {
-		return err
-	}
-	_, err = tx.Commit(ctx)
-	return err
+	return t.foreign(ctx, func(tx *ice.Transaction) error {
+		rewrite := tx.NewRewrite(nil).AddDataFile(compacted.data)
+		for _, f := range removed {
+			rewrite.DeleteFile(f)
+		}
+		return rewrite.Commit(ctx)
+	})
 }
 
 // KeepOnMain has main keep a number of snapshots, as another engine would.
 func (t *Table) KeepOnMain(ctx context.Context, snapshots int) error {
 	update := ice.NewSetSnapshotRefUpdate(ice.MainBranch, t.ice.CurrentSnapshot().SnapshotID, ice.BranchRef, 0, 0, snapshots)
-	_, err := t.apply(ctx, []ice.Update{update})
+	_, err := t.publish(ctx, t.exactly("keep snapshots", []ice.Update{update}))
 	return err
 }
 
@@ -140,7 +143,7 @@ func (t *Table) ForeignFile(key, column string, nans int64) (File, error) {
 
 // Rewind makes a table again what it was before a commit, for a benchmark.
 func (l *Lake) Rewind(ctx context.Context, was, now *Table) error {
-	if err := l.catalog.Swap(ctx, was.name, now.MetadataLocation(), was.MetadataLocation()); err != nil {
+	if err := l.catalog.Swap(ctx, smelt.Move{Table: was.name, From: now.MetadataLocation(), To: was.MetadataLocation()}); err != nil {
 		return err
 	}
 	l.remember(was.name, was.ice)
@@ -152,10 +155,10 @@ func (l *Lake) Rewind(ctx context.Context, was, now *Table) error {
 // engine would.
 func (t *Table) WithStatistics(ctx context.Context) (*Table, error) {
 	id := t.ice.CurrentSnapshot().SnapshotID
-	return t.apply(ctx, []ice.Update{
+	return t.publish(ctx, t.exactly("statistics of "+t.name, []ice.Update{
 		ice.NewSetStatisticsUpdate(ice.StatisticsFile{SnapshotID: id, StatisticsPath: "s3://lake/stats.puffin", BlobMetadata: []ice.BlobMetadata{}}),
 		ice.NewSetPartitionStatisticsUpdate(ice.PartitionStatisticsFile{SnapshotID: id, StatisticsPath: "s3://lake/stats.parquet"}),
-	})
+	}))
 }
 
 // MetadataAsLibrary is a table's metadata file as iceberg-go writes it.

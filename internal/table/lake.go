@@ -68,32 +68,50 @@ func (l *Lake) List(ctx context.Context) ([]string, error) {
 
 // Load returns a table as it is now, or fails with smelt.ErrNotFound.
 func (l *Lake) Load(ctx context.Context, name string) (*Table, error) {
-	location, err := l.current(ctx, name)
-	for err == nil {
-		var t *Table
-		if t, err = l.at(ctx, name, location); !errors.Is(err, smelt.ErrNotFound) {
-			return t, err
-		}
-		// Commits delete metadata files that are long past: is this one, by now?
-		was := location
-		if location, err = l.current(ctx, name); err == nil && location == was {
-			// Not to be taken for a table that is not there.
-			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("load table %s: the catalog says %s, but the store has no such object", name, location))
-		}
+	tables, err := l.LoadAll(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	if tables[0] == nil {
+		return nil, fmt.Errorf("load table %s: %w", name, smelt.ErrNotFound)
+	}
+	return tables[0], nil
 }
 
-// current asks the catalog where a table's metadata file is.
-func (l *Lake) current(ctx context.Context, name string) (string, error) {
-	location, err := l.catalog.Current(ctx, name)
-	if err != nil && !errors.Is(err, smelt.ErrNotFound) {
-		err = smelt.Mark(smelt.ErrDatabase, err)
+// LoadAll returns tables as they are at one moment, in the order of the names: nil for
+// one that is not there.
+func (l *Lake) LoadAll(ctx context.Context, names ...string) ([]*Table, error) {
+	var before []string
+	for {
+		locations, err := l.catalog.Current(ctx, names...)
+		if err != nil {
+			return nil, smelt.Mark(smelt.ErrDatabase, fmt.Errorf("load table %s: %w", strings.Join(names, ", "), err))
+		}
+		tables := make([]*Table, len(names))
+		gone := -1
+		for i, location := range locations {
+			if location == "" {
+				continue
+			}
+			tables[i], err = l.at(ctx, names[i], location)
+			if errors.Is(err, smelt.ErrNotFound) {
+				gone = i
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if gone < 0 {
+			return tables, nil
+		}
+		// Commits delete metadata files that are long past: is this one, by now?
+		if before != nil && before[gone] == locations[gone] {
+			// Not to be taken for a table that is not there.
+			return nil, smelt.Mark(smelt.ErrStore, fmt.Errorf("load table %s: the catalog says %s, but the store has no such object", names[gone], locations[gone]))
+		}
+		before = locations
 	}
-	if err != nil {
-		return "", fmt.Errorf("load table %s: %w", name, err)
-	}
-	return location, nil
 }
 
 // at reads the table whose metadata file is at a location.
@@ -104,7 +122,7 @@ func (l *Lake) at(ctx context.Context, name, location string) (*Table, error) {
 	if last != nil && last.MetadataLocation() == location {
 		return last, nil
 	}
-	t, err := ice.NewFromLocation(ctx, strings.Split(name, "."), location, l.fs, l.committer(name))
+	t, err := ice.NewFromLocation(ctx, strings.Split(name, "."), location, l.fs, nil)
 	if err != nil {
 		return nil, fmt.Errorf("load table %s: %w", name, err)
 	}
@@ -155,14 +173,14 @@ func (l *Lake) Create(ctx context.Context, name string, def Definition) (*Table,
 	if err != nil {
 		return nil, fmt.Errorf("create table %s: %w", name, err)
 	}
-	location, err := l.swap(ctx, name, "", meta)
+	created, err := l.swap(ctx, successor{name: name, meta: meta})
 	if errors.Is(err, ErrConflict) {
 		return l.Load(ctx, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create table %s: %w", name, err)
 	}
-	return l.remember(name, ice.New(strings.Split(name, "."), meta, location, l.fs, l.committer(name))), nil
+	return created[0], nil
 }
 
 // Path returns where other engines find the object of a key.

@@ -3,6 +3,7 @@ package table
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -46,33 +47,34 @@ func (h Health) NeededManifests() int {
 // few manifests then, with files of a partition beside each other. It fails as
 // Commit does.
 func (t *Table) RewriteManifests(ctx context.Context) (*Table, error) {
-	if err := t.awaitClock(ctx); err != nil {
-		return nil, fmt.Errorf("write the manifests of %s anew: %w", t.name, err)
-	}
-	files := &storeIO{ctx: ctx, lake: t.lake, texts: t.textFields()}
-	tx, changes, err := t.stageManifests(ctx, files)
-	if err != nil {
-		return nil, t.abandon(ctx, files, fmt.Errorf("write the manifests of %s anew: %w", t.name, err))
-	}
-	if !changes {
+	next, err := t.publish(ctx, Edit{t, "write the manifests of " + t.name + " anew", t.stageManifests})
+	if errors.Is(err, errNothing) {
 		return t, nil
 	}
-	return t.commit(ctx, files, tx)
+	return next, err
 }
 
-func (t *Table) stageManifests(ctx context.Context, files *storeIO) (tx *ice.Transaction, changes bool, err error) {
+// errNothing says that there is nothing to be done.
+var errNothing = errors.New("nothing to do")
+
+func (t *Table) stageManifests(ctx context.Context, s *staged) error {
 	place, err := t.places(ctx)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	if tx, err = t.begin(files, t.guarded(time.Now().Round(0), nil)); err != nil {
-		return nil, false, err
+	s.guard = t.newGuard(time.Now().Round(0), nil)
+	tx, r, err := t.begin(ctx, s)
+	if err != nil {
+		return err
 	}
 	done, err := tx.RewriteManifests(ctx, ice.WithRewriteManifestClusterBy(func(f iceberg.DataFile) any { return place[f.FilePath()] }))
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	return tx, !done.IsNoOp(), nil
+	if done.IsNoOp() {
+		return errNothing
+	}
+	return s.record(ctx, tx, r)
 }
 
 // places says into which manifest each data file goes, by its path.

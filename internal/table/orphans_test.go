@@ -120,7 +120,7 @@ func TestOrphansOfNested(t *testing.T) {
 		l := newLake(t)
 		create(t, l, "silver.a", readings())
 		putObject(t, l, "silver/a/data/lost.parquet", "silver/a/copy/metadata/00000-x.metadata.json", "silver/a/copy/data/live.parquet")
-		if err := l.catalog.Swap(t.Context(), "theirs.copy", "", "s3://lake/silver/a/copy/metadata/00000-x.metadata.json"); err != nil {
+		if err := l.catalog.Swap(t.Context(), smelt.Move{Table: "theirs.copy", To: "s3://lake/silver/a/copy/metadata/00000-x.metadata.json"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(orphanAge + time.Hour)
@@ -189,22 +189,22 @@ type lostCall struct {
 	err error
 }
 
-func (c *lostCall) Swap(context.Context, string, string, string) error { return c.err }
+func (c *lostCall) Swap(context.Context, ...smelt.Move) error { return c.err }
 
-// Files that wait too long for their commit are refused, whether they are added or
-// named, and nothing is left behind but themselves.
+// Files that wait too long for their commit are refused, and nothing is left behind but
+// themselves.
 func TestCommitRefusesOldFiles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLake(t)
 		tbl := create(t, l, "silver.a", readings())
-		f := put(t, l, tbl, "f", 1)
+		f, intime := put(t, l, tbl, "f", 1), put(t, l, tbl, "intime", 1)
 		time.Sleep(table.FileAge)
-		tbl = commit(t, tbl, table.Change{Named: []table.File{f}}) // just in time
+		tbl = commit(t, tbl, table.Change{Add: []table.File{intime}})
 		time.Sleep(time.Second)
 		before := keys(t, l.store, "")
 		for _, c := range []table.Change{
-			{Add: []table.File{put(t, l, tbl, "new", 1), f}}, {Add: []table.File{f}, Replace: false}, {Named: []table.File{f}},
+			{Add: []table.File{put(t, l, tbl, "new", 1), f}}, {Add: []table.File{f}},
 		} {
 			if _, err := tbl.Commit(t.Context(), c); !errors.Is(err, table.ErrOld) || errors.Is(err, table.ErrConflict) {
 				t.Errorf("got %v, want ErrOld", err)
@@ -218,7 +218,7 @@ func TestCommitRefusesOldFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commit(t, commit(t, tbl, table.Change{Add: []table.File{put(t, l, tbl, "g", 1)}}), table.Change{Named: files})
+		commit(t, commit(t, tbl, table.Change{Add: []table.File{put(t, l, tbl, "g", 1)}}), table.Change{Remove: files})
 	})
 }
 
@@ -226,8 +226,8 @@ func TestCommitRefusesOldFiles(t *testing.T) {
 // frozen notices that its time is over only after it has sent the call.
 type patient struct{ table.Catalog }
 
-func (c patient) Swap(ctx context.Context, name, old, new string) error {
-	return c.Catalog.Swap(context.WithoutCancel(ctx), name, old, new)
+func (c patient) Swap(ctx context.Context, moves ...smelt.Move) error {
+	return c.Catalog.Swap(context.WithoutCancel(ctx), moves...)
 }
 
 // A commit that is held up for days just before its swap, after it has found its

@@ -20,15 +20,16 @@ import (
 // smelt.ErrNotFound when there is no such snapshot and with smelt.ErrExists when
 // the tag's name is taken; any other error leaves the outcome open.
 func (t *Table) Rollback(ctx context.Context, snapshot int64, properties map[string]string, tag string) (*Table, error) {
-	updates, err := t.rollback(snapshot, properties, tag)
-	if err == nil {
-		var next *Table
-		if next, err = t.apply(ctx, updates); err == nil {
-			next.removeUnlisted(ctx, t)
-			return next, nil
-		}
-	}
-	return nil, fmt.Errorf("roll back %s to snapshot %d: %w", t.name, snapshot, err)
+	return t.publish(ctx, t.Back(snapshot, properties, tag))
+}
+
+// Back is the edit that Rollback makes, to be published with those of other tables.
+func (t *Table) Back(snapshot int64, properties map[string]string, tag string) Edit {
+	return Edit{t, fmt.Sprintf("roll back %s to snapshot %d", t.name, snapshot), func(_ context.Context, s *staged) (err error) {
+		s.exact = true
+		s.updates, err = t.rollback(snapshot, properties, tag)
+		return err
+	}}
 }
 
 func (t *Table) rollback(snapshot int64, properties map[string]string, tag string) ([]ice.Update, error) {
