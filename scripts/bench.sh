@@ -25,7 +25,7 @@ usage() {
 # count refuses what is no number.
 count() { case $1 in '' | *[!0-9]*) usage ;; esac }
 
-smelt() { "$root/bin/smelt" "$@"; }
+smelt() { "$root/bin/smelt-bench" "$@"; }
 
 # measure runs a command of smelt bench; what it logs is shown when it fails.
 measure() {
@@ -187,6 +187,7 @@ while [ $# -gt 0 ]; do
 	esac
 done
 build
+(cd "$root" && CGO_ENABLED=1 go build -tags bench -o bin/smelt-bench ./cmd/smelt)
 case $bench in
 drain | idle | freshness | backfill | commits | amplification | gold-cost) ;;
 docs)

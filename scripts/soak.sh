@@ -37,7 +37,7 @@ build
 dir=$(mktemp -d "${TMPDIR:-/tmp}/smelt-soak.XXXXXX")
 chmod 755 "$dir" # PostgreSQL, which does not run as root, has to get through
 cd "$root"
-go build -o "$dir/soak" ./internal/soak
+go build -C tools -o "$dir/soak" ./soak
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 git diff --quiet HEAD 2>/dev/null || commit="$commit, with changes"
 exec "$dir/soak" -minutes "$minutes" -seed "$seed" -smelt "$root/bin/smelt" -extensions "$SMELT_HOME/extensions" \

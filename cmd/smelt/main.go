@@ -48,7 +48,7 @@ type commands struct {
 
 	Extensions extensionsCmd `cmd:"" hidden:"" help:"Fetch the DuckDB extensions that the shell needs."`
 	Locate     locateCmd     `cmd:"" hidden:"" help:"Write a sensor's place into the demo's reference table."`
-	Bench      benchCmd      `cmd:"" hidden:"" help:"Measure; see scripts/bench.sh."`
+	measurements
 }
 
 // streams are where a command reads and writes: data on Out, the rest on Err.

@@ -117,7 +117,7 @@ fill() {
 	say "$(grouped "$1") events of a fleet into the topic $topic"
 	make_topic "$topic" "$partitions"
 	make_topic "$rehearsal" "$partitions"
-	attend fill "$root/bin/smelt" bench fill "$1"
+	attend fill "$root/bin/smelt-bench" bench fill "$1"
 	attend topic python "confluent-kafka-$librdkafka_version" topic "$SMELT_KAFKA_BROKERS" "$topic" "$SMELT_HOME/copy"
 	read -r events size unique minutes <<<"$said"
 	[ "$events" = "$1" ] || fail "the topic has $events records, and not $1"
@@ -128,7 +128,7 @@ fill() {
 take_smelt() {
 	local own=$SMELT_HOME/smelt.ndjson
 	say "smelt: bronze, typed silver without duplicates, gold by the minute"
-	attend drain "$root/bin/smelt" bench --samples "$own" drain
+	attend drain "$root/bin/smelt-bench" bench --samples "$own" drain
 	settings_of_lake
 	same "rows and keys of silver.fleet" "$(tables unique silver.fleet tenant_id event_id)" "$unique $unique"
 	same "rows and events of gold.fleet_minute" "$(tables sum gold.fleet_minute readings)" "$minutes $unique"
