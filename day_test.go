@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"smelt"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/duck"
 	"smelt/internal/line"
-	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
+	"smelt/upkeep"
 )
 
 var dayFlush = flag.Duration("day.flush", 20*time.Minute, "how long TestDay gathers events before each step of the line; smelt run does so for 2s")
@@ -48,7 +48,7 @@ type day struct {
 	lake     *pipetest.Lake
 	duck     *duck.DB
 	line     *line.Line
-	keepers  []*maintain.Keeper
+	keepers  []*upkeep.Keeper
 	events   int
 	puts     int            // objects of bronze, before merging
 	jobs     map[string]int // by kind
@@ -78,9 +78,9 @@ func newDay(t *testing.T, p *smelt.Pipeline, dir string) *day {
 	if d.line, err = line.Open(t.Context(), p, parts); err != nil {
 		t.Fatal(err)
 	}
-	d.keepers = maintain.NewKeepers(maintain.Config{
+	d.keepers = upkeep.NewKeepers(upkeep.Config{
 		Pipeline: p, Area: parts.Area, Duck: d.duck, Locker: parts.Locker, Log: parts.Log,
-	}, func(j maintain.Job, done maintain.Done, _ time.Duration, err error) {
+	}, func(j upkeep.Job, done upkeep.Done, _ time.Duration, err error) {
 		if err == nil && done.Lost == "" {
 			d.jobs[j.Kind]++
 			d.written[j.Kind] += done.After.Bytes
@@ -123,7 +123,7 @@ func (d *day) pass(span time.Duration) {
 func (d *day) check() {
 	t := d.t
 	t.Helper()
-	status := audit.Gather(t.Context(), audit.Probe{
+	status := inspect.Gather(t.Context(), inspect.Probe{
 		Store: d.lake.Parts.Area.Store, Lake: d.lake.Parts.Area.Lake, CountObjects: true,
 		Describe: func(context.Context, *smelt.Pipeline, map[int32]int32) (smelt.Description, error) {
 			return smelt.Description{}, nil
@@ -143,7 +143,7 @@ func (d *day) check() {
 		}
 	}
 	t.Logf("%d events, %d objects put in bronze; maintenance: %v jobs, %v bytes written", d.events, d.puts, d.jobs, d.written)
-	verdict, err := audit.Verifier{Area: d.lake.Parts.Area, Duck: d.duck, RecordMax: 8 << 20}.Verify(t.Context(), d.pipeline)
+	verdict, err := inspect.Verifier{Area: d.lake.Parts.Area, Duck: d.duck, RecordMax: 8 << 20}.Verify(t.Context(), d.pipeline)
 	if err != nil {
 		t.Fatal(err)
 	}

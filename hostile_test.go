@@ -16,12 +16,12 @@ import (
 
 	"smelt"
 	"smelt/backfill"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/duck"
 	"smelt/internal/line"
-	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/upkeep"
 )
 
 // hostileTexts are values that break paths, statements, formats or displays where
@@ -76,7 +76,7 @@ type hostileLake struct {
 	lake     *pipetest.Lake
 	duck     *duck.DB
 	line     *line.Line
-	upkeep   maintain.Config
+	upkeep   upkeep.Config
 	session  *duck.Session
 	sent     int64            // events, and as many that are rejected
 	rows     int64            // that silver should have
@@ -100,8 +100,8 @@ func newHostileLake(t *testing.T, dir string) *hostileLake {
 	if h.session, err = h.duck.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	h.upkeep = maintain.Config{Pipeline: h.pipeline, Area: h.lake.Parts.Area, Duck: h.duck, Locker: h.lake.Parts.Locker, Log: discard(),
-		Policy: maintain.Policy{Snapshots: 1, Grace: time.Minute, BronzeGrace: time.Minute}}
+	h.upkeep = upkeep.Config{Pipeline: h.pipeline, Area: h.lake.Parts.Area, Duck: h.duck, Locker: h.lake.Parts.Locker, Log: discard(),
+		Policy: upkeep.Policy{Snapshots: 1, Grace: time.Minute, BronzeGrace: time.Minute}}
 	return h
 }
 
@@ -187,7 +187,7 @@ func (h *hostileLake) check(what, name string) {
 	if n := h.count(`SELECT count(*) FROM ` + h.relation("quarantine.select") + ` WHERE reason = '100% / ok: é' OR reason = 'expect'`); n != h.sent {
 		t.Errorf("%s: quarantine has %d records, want %d", what, n, h.sent)
 	}
-	verdict, err := audit.Verifier{Area: h.lake.Parts.Area, Duck: h.duck, RecordMax: 8 << 20}.Verify(t.Context(), h.pipeline)
+	verdict, err := inspect.Verifier{Area: h.lake.Parts.Area, Duck: h.duck, RecordMax: 8 << 20}.Verify(t.Context(), h.pipeline)
 	if err := cmp.Or(err, verdict.Err()); err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
@@ -290,17 +290,17 @@ func (h *hostileLake) counts(query string) map[string]int64 {
 func (h *hostileLake) maintain() map[string]int {
 	h.t.Helper()
 	done := map[string]int{}
-	for _, task := range maintain.Tasks(h.upkeep) {
+	for _, task := range upkeep.Tasks(h.upkeep) {
 		for more := true; more; {
 			before := done[task.Kind]
-			if err := task.Do(h.t.Context(), func(j maintain.Job, d maintain.Done, _ time.Duration, err error) {
+			if err := task.Do(h.t.Context(), func(j upkeep.Job, d upkeep.Done, _ time.Duration, err error) {
 				if err == nil && d.Lost == "" {
 					done[j.Kind]++
 				}
 			}); err != nil {
 				h.t.Fatal(err)
 			}
-			more = done[task.Kind] > before && task.Kind != maintain.KindRetain
+			more = done[task.Kind] > before && task.Kind != upkeep.KindRetain
 		}
 	}
 	return done
@@ -338,7 +338,7 @@ func TestHostileValues(t *testing.T) {
 		h.checkFiles(1)
 
 		time.Sleep(3 * time.Hour) // after which partitions are at rest
-		if done := h.maintain(); done[maintain.KindCompact] == 0 {
+		if done := h.maintain(); done[upkeep.KindCompact] == 0 {
 			t.Errorf("nothing was merged: %v", done)
 		}
 		h.check("merged", "as it was")
@@ -353,7 +353,7 @@ func TestHostileValues(t *testing.T) {
 		time.Sleep(keptDays * 24 * time.Hour)
 		h.want, h.rows = map[string]int64{}, 0
 		h.send()
-		if done := h.maintain(); done[maintain.KindRetain] == 0 {
+		if done := h.maintain(); done[upkeep.KindRetain] == 0 {
 			t.Errorf("nothing was retired: %v", done)
 		}
 		h.check("retired", "it's \"new\"\n")

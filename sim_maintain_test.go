@@ -10,18 +10,18 @@ import (
 
 	"smelt"
 	"smelt/internal/duck"
-	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
 	"smelt/internal/staging"
 	"smelt/internal/table"
+	"smelt/upkeep"
 )
 
 // simHeld is how many tags of another engine there are at most.
 const simHeld = 4
 
 // policy draws when maintenance does what: mostly at once.
-func (w *world) policy() maintain.Policy {
-	return maintain.Policy{
+func (w *world) policy() upkeep.Policy {
+	return upkeep.Policy{
 		FileBytes: int64(2<<10) << w.rng.IntN(6),
 		Snapshots: 1 + w.rng.IntN(20), Grace: time.Nanosecond,
 		BronzeGrace: time.Minute,
@@ -29,8 +29,8 @@ func (w *world) policy() maintain.Policy {
 }
 
 // upkeep is what the maintenance of a process works with.
-func (w *world) upkeep(area staging.Area, locks smelt.Locker, parts maintain.Policy) maintain.Config {
-	return maintain.Config{
+func (w *world) upkeep(area staging.Area, locks smelt.Locker, parts upkeep.Policy) upkeep.Config {
+	return upkeep.Config{
 		Pipeline: w.load.pipeline, Area: area, Duck: w.duck, Locker: locks, Log: discard(), Policy: parts,
 	}
 }
@@ -41,14 +41,14 @@ func (w *world) maintain() {
 	if p.dead || p.stopped || p.frozen {
 		return
 	}
-	tasks := maintain.Tasks(p.upkeep)
+	tasks := upkeep.Tasks(p.upkeep)
 	t := tasks[w.rng.IntN(len(tasks))]
 	w.note("%s: %s %s", p.name, t.Kind, t.Table)
 	w.start(p, "maintenance", func() error { return t.Do(p.ctx, w.maintained) })
 }
 
 // maintained counts what maintenance has done, by its kind.
-func (w *world) maintained(j maintain.Job, d maintain.Done, _ time.Duration, err error) {
+func (w *world) maintained(j upkeep.Job, d upkeep.Done, _ time.Duration, err error) {
 	if err == nil && d.Lost == "" {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -58,8 +58,8 @@ func (w *world) maintained(j maintain.Job, d maintain.Done, _ time.Duration, err
 
 // rewrite has another engine compact a table, without asking for a lock.
 func (w *world) rewrite() error {
-	tasks := slices.DeleteFunc(maintain.Tasks(w.upkeep(w.check.area, pipetest.NewLocks(), w.policy())), func(t maintain.Task) bool {
-		return t.Kind != maintain.KindCompact && t.Kind != maintain.KindManifests
+	tasks := slices.DeleteFunc(upkeep.Tasks(w.upkeep(w.check.area, pipetest.NewLocks(), w.policy())), func(t upkeep.Task) bool {
+		return t.Kind != upkeep.KindCompact && t.Kind != upkeep.KindManifests
 	})
 	t := tasks[w.rng.IntN(len(tasks))]
 	w.note("another engine: %s %s", t.Kind, t.Table)
@@ -215,7 +215,7 @@ func (w *world) maintainAll() error {
 	p := w.processes[0]
 	for round := 0; ; round++ {
 		before := w.jobsDone()
-		for _, t := range maintain.Tasks(p.upkeep) {
+		for _, t := range upkeep.Tasks(p.upkeep) {
 			w.start(p, "maintenance", func() error { return t.Do(p.ctx, w.maintained) })
 			if err := w.quiet(); err != nil {
 				return err

@@ -17,11 +17,11 @@ import (
 	"smelt/ingest"
 	"smelt/internal/ledger"
 	"smelt/internal/line"
-	"smelt/internal/maintain"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
 	"smelt/silver"
+	"smelt/upkeep"
 )
 
 const (
@@ -43,7 +43,7 @@ type process struct {
 	cancel context.CancelFunc
 	source *ingest.LogSource // nil while it polls none
 	healer *backfill.Healer
-	upkeep maintain.Config
+	upkeep upkeep.Config
 
 	prepared bool // its tables are what its pipeline says
 

@@ -11,7 +11,7 @@ import (
 
 	"smelt"
 	"smelt/backfill"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
@@ -176,7 +176,7 @@ func (h *eras) rows(name, order string, columns []string) []string {
 // verify recounts the lake.
 func (h *eras) verify(what string) {
 	h.t.Helper()
-	verdict, err := audit.Verifier{Area: h.Parts.Area, Duck: h.Parts.Duck}.Verify(h.t.Context(), h.Pipeline)
+	verdict, err := inspect.Verifier{Area: h.Parts.Area, Duck: h.Parts.Duck}.Verify(h.t.Context(), h.Pipeline)
 	if err != nil || len(verdict.Mismatches) > 0 {
 		h.t.Fatalf("%s: verify: %v, %v", what, verdict.Mismatches, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"smelt/internal/maintain"
+	"smelt/upkeep"
 )
 
 // benchAmplificationCmd adds files to a partition that stays open, and counts how
@@ -48,7 +48,7 @@ func (c *benchAmplificationCmd) Run(ctx context.Context, s *settings, io *stream
 			return err
 		}
 		b.clock += time.Duration(n-1) * benchPace
-		delete(b.last, maintain.KindCompact) // so that it is due, however fast the files come
+		delete(b.last, upkeep.KindCompact) // so that it is due, however fast the files come
 		if err := b.maintain(ctx); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (c *benchAmplificationCmd) Run(ctx context.Context, s *settings, io *stream
 			tenth += files / 10
 		}
 	}
-	u := b.ran[maintain.KindCompact]
+	u := b.ran[upkeep.KindCompact]
 	bound := 1 + math.Log(float64(c.Rows)/float64(c.Each))/math.Log(openGrowth)
 	fmt.Fprintf(b.out, "files      %d came in, %d live at most\n", files, most)
 	fmt.Fprintf(b.out, "all        %.0f s, %.1f s of CPU, peak RSS %.2f GiB\n", time.Since(began).Seconds(), (cpuTime() - cpu).Seconds(), peakRSS())

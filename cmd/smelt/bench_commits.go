@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"smelt/internal/maintain"
 	"smelt/internal/table"
+	"smelt/upkeep"
 )
 
 // benchCommitsCmd commits to one table again and again, with maintenance between.
@@ -80,7 +80,7 @@ func (c *benchCommitsCmd) Run(ctx context.Context, s *settings, io *streams, ben
 
 // upkeep prints what maintenance has taken.
 func (b *upkeepBench) upkeep() {
-	for _, kind := range []string{maintain.KindCompact, maintain.KindExpire, maintain.KindManifests, maintain.KindOrphans} {
+	for _, kind := range []string{upkeep.KindCompact, upkeep.KindExpire, upkeep.KindManifests, upkeep.KindOrphans} {
 		if u := b.ran[kind]; u.took > 0 {
 			fmt.Fprintf(b.out, "%-10s %d jobs, %.1f s, %.1f s of CPU\n", kind, u.jobs, u.took.Seconds(), u.cpu.Seconds())
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"smelt"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
 	"smelt/silver"
@@ -50,7 +50,7 @@ func (s *stream) live(ctx context.Context) error {
 	waiting, stop := context.WithTimeout(ctx, benchLive)
 	defer stop()
 	for {
-		r, err := audit.Count(waiting, s.lake.Store, s.lake.Tables, s.pipeline, time.Now())
+		r, err := inspect.Count(waiting, s.lake.Store, s.lake.Tables, s.pipeline, time.Now())
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *stream) observe(ctx context.Context, during func() error) (o observed, 
 // sample gives the freshness of gold, again and again until ctx ends.
 func (s *stream) sample(ctx context.Context) (fresh []float64) {
 	for {
-		r, err := audit.Count(ctx, s.lake.Store, s.lake.Tables, s.pipeline, time.Now())
+		r, err := inspect.Count(ctx, s.lake.Store, s.lake.Tables, s.pipeline, time.Now())
 		if err == nil && r.FreshSeconds != nil {
 			fresh = append(fresh, *r.FreshSeconds)
 		}

@@ -16,10 +16,10 @@ import (
 	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
-	"smelt/internal/maintain"
 	"smelt/internal/staging"
 	"smelt/internal/table"
 	"smelt/silver"
+	"smelt/upkeep"
 )
 
 // benchPace is how far apart the commits of a stream are.
@@ -29,7 +29,7 @@ const benchPace = 2 * time.Second
 // that is looked after: the stream's time is that of its commits, one every
 // benchPace, however long they take.
 type upkeepBench struct {
-	config  maintain.Config
+	config  upkeep.Config
 	lake    *lake
 	session *duck.Session
 	table   string
@@ -38,12 +38,12 @@ type upkeepBench struct {
 
 	clock time.Duration // of the stream
 	last  map[string]time.Duration
-	ran   map[string]upkeep // by kind
+	ran   map[string]spent // by kind
 	files int
 }
 
-// upkeep is what maintenance of a kind has done.
-type upkeep struct {
+// spent is what maintenance of a kind has done.
+type spent struct {
 	jobs          int
 	took, cpu     time.Duration
 	rows, written int64 // rows, and bytes, of compacted files
@@ -55,7 +55,7 @@ func (s *settings) openUpkeep(ctx context.Context, io *streams) (b *upkeepBench,
 	if err != nil {
 		return nil, nil, err
 	}
-	b = &upkeepBench{table: silver.TableName(pipelines[0].Name), out: io.Out, last: map[string]time.Duration{}, ran: map[string]upkeep{}}
+	b = &upkeepBench{table: silver.TableName(pipelines[0].Name), out: io.Out, last: map[string]time.Duration{}, ran: map[string]spent{}}
 	db, err := s.openDuck("bench")
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (s *settings) openUpkeep(ctx context.Context, io *streams) (b *upkeepBench,
 	if err == nil {
 		alone := *pipelines[0]
 		alone.Gold = nil // silver would keep its snapshots for a gold that nobody computes here
-		b.config = maintain.Config{Pipeline: &alone, Area: parts.Area, Duck: db, Locker: parts.Locker, Log: parts.Log}
+		b.config = upkeep.Config{Pipeline: &alone, Area: parts.Area, Duck: db, Locker: parts.Locker, Log: parts.Log}
 		b.dir, err = db.TempDir()
 	}
 	if err == nil {
@@ -148,7 +148,7 @@ func (b *upkeepBench) commit(ctx context.Context, staged []staging.Staged) (time
 
 // maintain does what is due by the stream's clock.
 func (b *upkeepBench) maintain(ctx context.Context) error {
-	for _, task := range maintain.Tasks(b.config) {
+	for _, task := range upkeep.Tasks(b.config) {
 		last, ran := b.last[task.Kind]
 		if task.Table != b.table || ran && b.clock-last < task.Every {
 			continue
@@ -162,13 +162,13 @@ func (b *upkeepBench) maintain(ctx context.Context) error {
 }
 
 // run does a task's jobs, and counts.
-func (b *upkeepBench) run(ctx context.Context, task maintain.Task) error {
+func (b *upkeepBench) run(ctx context.Context, task upkeep.Task) error {
 	u := b.ran[task.Kind]
 	began, cpu := time.Now(), cpuTime()
 	jobs, err := task.Plan(ctx, time.Now())
 	for i := 0; err == nil && i < len(jobs); i++ {
-		var done maintain.Done
-		if done, err = jobs[i].Run(ctx); err == nil && task.Kind == maintain.KindCompact {
+		var done upkeep.Done
+		if done, err = jobs[i].Run(ctx); err == nil && task.Kind == upkeep.KindCompact {
 			u.written += done.After.Bytes
 			var rows int64
 			rows, err = b.added(ctx)

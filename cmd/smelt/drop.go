@@ -11,10 +11,10 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/gold"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/ledger"
-	"smelt/internal/maintain"
 	"smelt/silver"
+	"smelt/upkeep"
 )
 
 // dropCmd deletes a table, or all that a pipeline has made.
@@ -177,7 +177,7 @@ func (d dropping) run(ctx context.Context, l *lake, io *streams) error {
 	if len(d.bronze) == 0 {
 		return nil
 	}
-	unlock, err := l.lock(ctx, maintain.Lock("bronze."+d.pipeline), io) // a merge would leave its object behind
+	unlock, err := l.lock(ctx, upkeep.Lock("bronze."+d.pipeline), io) // a merge would leave its object behind
 	if err != nil {
 		return err
 	}
@@ -199,6 +199,6 @@ func dropTable(ctx context.Context, l *lake, name string, io *streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; once more, and it goes on from there", err)
 	}
-	_, err = fmt.Fprintf(io.Out, "%s is gone: %s, %s\n", name, amount(int64(gone.Objects), "object"), audit.Bytes(gone.Bytes))
+	_, err = fmt.Fprintf(io.Out, "%s is gone: %s, %s\n", name, amount(int64(gone.Objects), "object"), inspect.Bytes(gone.Bytes))
 	return err
 }

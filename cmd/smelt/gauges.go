@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"smelt"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/line"
 	"smelt/internal/telemetry"
 	"smelt/silver"
@@ -17,7 +17,7 @@ const gaugeEvery = 10 * time.Second
 
 // gauge keeps the metrics' gauges up to date until ctx ends.
 func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*smelt.Pipeline, metrics *telemetry.Metrics, schedule *dueTimes) {
-	probe := audit.Probe{
+	probe := inspect.Probe{
 		Store: parts.Area.Store, Lake: parts.Area.Lake, Describe: s.describe, Group: s.processes,
 		Live: func(context.Context) error { return nil },
 		CountStale: newCounter(pipelines, parts.References, func(p *smelt.Pipeline) (silver.Config, error) {
@@ -26,7 +26,7 @@ func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*sme
 	}
 	for {
 		for _, p := range pipelines {
-			status := audit.Gather(ctx, probe, p, time.Now())
+			status := inspect.Gather(ctx, probe, p, time.Now())
 			for _, process := range status.Processes {
 				if process.Name == smelt.Instance() {
 					metrics.Partitions("bronze."+p.Name, len(process.Partitions))
@@ -64,7 +64,7 @@ func (s *settings) gauge(ctx context.Context, parts line.Parts, pipelines []*sme
 
 // staleRows are the stale rows of each of a pipeline's references; one with too
 // many files to count in is left out.
-func staleRows(p *smelt.Pipeline, stale []audit.Stale) map[string]int64 {
+func staleRows(p *smelt.Pipeline, stale []inspect.Stale) map[string]int64 {
 	rows := map[string]int64{}
 	for _, r := range p.References {
 		rows[r.Name] = 0
@@ -78,7 +78,7 @@ func staleRows(p *smelt.Pipeline, stale []audit.Stale) map[string]int64 {
 }
 
 // layer is what is known of a table.
-func layer(s audit.StageStatus) (l telemetry.Layer) {
+func layer(s inspect.StageStatus) (l telemetry.Layer) {
 	if s.LagRecords != nil {
 		l.Lag, l.Known = *s.LagRecords, true
 	}

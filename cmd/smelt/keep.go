@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"smelt/internal/maintain"
 	"smelt/internal/telemetry"
+	"smelt/upkeep"
 )
 
 // maintenancePath is where smelt run says what maintenance comes when.
@@ -23,20 +23,20 @@ const maintenancePath = "/maintenance"
 // dueTimes are the keepers of all tables, which know when what comes next.
 type dueTimes struct {
 	mu      sync.Mutex
-	keepers []*maintain.Keeper
+	keepers []*upkeep.Keeper
 }
 
-func (d *dueTimes) add(k *maintain.Keeper) {
+func (d *dueTimes) add(k *upkeep.Keeper) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.keepers = append(d.keepers, k)
 }
 
 // all says when each task of each table comes next.
-func (d *dueTimes) all() []maintain.Due {
+func (d *dueTimes) all() []upkeep.Due {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	due := []maintain.Due{} // never null
+	due := []upkeep.Due{} // never null
 	for _, k := range d.keepers {
 		due = append(due, k.Due()...)
 	}
@@ -51,8 +51,8 @@ func (s *settings) duePath() string { return filepath.Join(s.Home, "run", "maint
 const noteEvery = 5 * time.Second
 
 // noteDue keeps a file of the times until ctx ends.
-func noteDue(ctx context.Context, path string, all func() []maintain.Due, log *slog.Logger) {
-	var noted []maintain.Due
+func noteDue(ctx context.Context, path string, all func() []upkeep.Due, log *slog.Logger) {
+	var noted []upkeep.Due
 	for ended := false; ; ended = !pause(ctx, noteEvery) {
 		if due := all(); !slices.Equal(due, noted) {
 			noted = due // told once, should it not be possible
@@ -71,7 +71,7 @@ func noteDue(ctx context.Context, path string, all func() []maintain.Due, log *s
 }
 
 // readDue reads the times that an earlier smelt run has noted, if there was one.
-func readDue(path string) (due []maintain.Due, err error) {
+func readDue(path string) (due []upkeep.Due, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -86,15 +86,15 @@ func readDue(path string) (due []maintain.Due, err error) {
 }
 
 // counting tells the metrics of each piece of maintenance.
-func counting(metrics *telemetry.Metrics) maintain.Observe {
-	return func(j maintain.Job, d maintain.Done, _ time.Duration, err error) {
+func counting(metrics *telemetry.Metrics) upkeep.Observe {
+	return func(j upkeep.Job, d upkeep.Done, _ time.Duration, err error) {
 		outcome, written := "done", int64(0)
 		switch {
 		case err != nil:
 			outcome = "failed"
 		case d.Lost != "":
 			outcome = "lost"
-		case j.Kind == maintain.KindMerge || j.Kind == maintain.KindCompact:
+		case j.Kind == upkeep.KindMerge || j.Kind == upkeep.KindCompact:
 			written = d.After.Bytes
 		}
 		metrics.Maintained(j.Table, j.Kind, outcome, written)
@@ -102,7 +102,7 @@ func counting(metrics *telemetry.Metrics) maintain.Observe {
 }
 
 // due asks smelt run when maintenance comes next.
-func (s *settings) due(ctx context.Context) (due []maintain.Due, err error) {
+func (s *settings) due(ctx context.Context) (due []upkeep.Due, err error) {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	response, err := s.askRun(ctx, maintenancePath)

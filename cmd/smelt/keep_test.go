@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"smelt/internal/maintain"
+	"smelt/upkeep"
 )
 
 // What one smelt run notes of maintenance, the next one reads.
@@ -19,10 +19,10 @@ func TestNoteDue(t *testing.T) {
 	if due, err := readDue(path); err != nil || due != nil {
 		t.Errorf("before anything was noted: %v, %v", due, err)
 	}
-	want := []maintain.Due{{Table: "silver.a", Kind: maintain.KindExpire, Next: time.Now().UTC().Round(0)}}
+	want := []upkeep.Due{{Table: "silver.a", Kind: upkeep.KindExpire, Next: time.Now().UTC().Round(0)}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	noteDue(ctx, path, func() []maintain.Due { return want }, slog.New(slog.DiscardHandler))
+	noteDue(ctx, path, func() []upkeep.Due { return want }, slog.New(slog.DiscardHandler))
 	if due, err := readDue(path); err != nil || !slices.Equal(due, want) {
 		t.Errorf("got %v, %v, want %v", due, err, want)
 	}

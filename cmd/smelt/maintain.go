@@ -10,10 +10,10 @@ import (
 
 	"smelt"
 	"smelt/bronze"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/line"
-	"smelt/internal/maintain"
 	"smelt/internal/table"
+	"smelt/upkeep"
 )
 
 // maintainCmd does by hand what smelt run does by itself now and then.
@@ -26,13 +26,13 @@ type maintainCmd struct {
 
 // chore is a job as it is printed, as JSON. Its keys are stable.
 type chore struct {
-	Table   string        `json:"table"`
-	Kind    string        `json:"kind"`
-	What    string        `json:"what"`
-	Before  maintain.Size `json:"before"`
-	After   maintain.Size `json:"after"`
-	Seconds *float64      `json:"seconds"` // null: it was not done
-	Lost    string        `json:"lost"`    // why not, when another came first
+	Table   string      `json:"table"`
+	Kind    string      `json:"kind"`
+	What    string      `json:"what"`
+	Before  upkeep.Size `json:"before"`
+	After   upkeep.Size `json:"after"`
+	Seconds *float64    `json:"seconds"` // null: it was not done
+	Lost    string      `json:"lost"`    // why not, when another came first
 }
 
 // maintainWait is how long a job waits for another process that maintains the
@@ -67,9 +67,9 @@ func (c maintainCmd) Run(ctx context.Context, s *settings, io *streams) (err err
 	if err != nil {
 		return err
 	}
-	var tasks []maintain.Task
+	var tasks []upkeep.Task
 	for _, p := range pipelines {
-		tasks = append(tasks, maintain.Tasks(maintenance(p, parts, policy))...)
+		tasks = append(tasks, upkeep.Tasks(maintenance(p, parts, policy))...)
 	}
 	if tasks, err = c.chosen(tasks); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (c maintainCmd) Run(ctx context.Context, s *settings, io *streams) (err err
 }
 
 // chosen are the tasks of the tables that were named.
-func (c maintainCmd) chosen(tasks []maintain.Task) ([]maintain.Task, error) {
+func (c maintainCmd) chosen(tasks []upkeep.Task) ([]upkeep.Task, error) {
 	var known []string
 	for _, t := range tasks {
 		if !slices.Contains(known, t.Table) {
@@ -90,13 +90,13 @@ func (c maintainCmd) chosen(tasks []maintain.Task) ([]maintain.Task, error) {
 			return nil, usagef("there is no table %q of these pipelines%s", name, smelt.DidYouMean(name, known...))
 		}
 	}
-	return slices.DeleteFunc(tasks, func(t maintain.Task) bool {
+	return slices.DeleteFunc(tasks, func(t upkeep.Task) bool {
 		return len(c.Table) > 0 && !slices.Contains(c.Table, t.Table)
 	}), nil
 }
 
 // all does one task after the other, and prints each job.
-func (c maintainCmd) all(ctx context.Context, tasks []maintain.Task, lake *lake, io *streams) error {
+func (c maintainCmd) all(ctx context.Context, tasks []upkeep.Task, lake *lake, io *streams) error {
 	out := choreWriter{io: io, json: c.JSON}
 	var errs []error
 	busy := map[string]bool{}
@@ -125,15 +125,15 @@ func (c maintainCmd) all(ctx context.Context, tasks []maintain.Task, lake *lake,
 	return errors.Join(errs...)
 }
 
-func (c maintainCmd) task(ctx context.Context, t maintain.Task, lake *lake, print func(chore) error) error {
+func (c maintainCmd) task(ctx context.Context, t upkeep.Task, lake *lake, print func(chore) error) error {
 	if !c.Plan {
-		unlock, err := await(ctx, lake.Database, maintain.Lock(t.Table), maintainWait)
+		unlock, err := await(ctx, lake.Database, upkeep.Lock(t.Table), maintainWait)
 		if err != nil {
 			return err
 		}
 		defer unlock()
 		var failed error
-		err = t.Do(ctx, func(j maintain.Job, d maintain.Done, took time.Duration, err error) {
+		err = t.Do(ctx, func(j upkeep.Job, d upkeep.Done, took time.Duration, err error) {
 			seconds := took.Seconds()
 			if err == nil {
 				failed = errors.Join(failed, print(chore{j.Table, j.Kind, j.What, d.Before, d.After, &seconds, d.Lost}))
@@ -196,14 +196,14 @@ func (c chore) text() string {
 }
 
 // sized writes a number of files and their bytes, where these are known.
-func sized(s maintain.Size) string {
+func sized(s upkeep.Size) string {
 	switch {
 	case s.Files == 0:
 		return "none"
 	case s.Bytes == 0:
 		return amount(int64(s.Files), "file")
 	}
-	return fmt.Sprintf("%s, %s", amount(int64(s.Files), "file"), audit.Bytes(s.Bytes))
+	return fmt.Sprintf("%s, %s", amount(int64(s.Files), "file"), inspect.Bytes(s.Bytes))
 }
 
 // Bounds of the settings: below them, what others are still reading or about to
@@ -215,20 +215,20 @@ const (
 )
 
 // policy is what the settings say of maintenance.
-func (s *settings) policy() (maintain.Policy, error) {
+func (s *settings) policy() (upkeep.Policy, error) {
 	switch {
 	case time.Duration(s.OrphanAge) < leastOrphanAge:
-		return maintain.Policy{}, usagef("SMELT_ORPHAN_AGE: %s is too short: a commit that is under way may have files half as old; %s is the least", s.OrphanAge, span(leastOrphanAge))
+		return upkeep.Policy{}, usagef("SMELT_ORPHAN_AGE: %s is too short: a commit that is under way may have files half as old; %s is the least", s.OrphanAge, span(leastOrphanAge))
 	case time.Duration(s.BronzeGrace) < bronze.LeastGrace:
-		return maintain.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short: so long others may go by the objects that they have listed; %s is the least", s.BronzeGrace, span(bronze.LeastGrace))
+		return upkeep.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short: so long others may go by the objects that they have listed; %s is the least", s.BronzeGrace, span(bronze.LeastGrace))
 	case time.Duration(s.SnapshotGrace) < leastGrace:
-		return maintain.Policy{}, usagef("SMELT_SNAPSHOT_GRACE: %s is too short: a query that has begun could lose its files; %s is the least", s.SnapshotGrace, span(leastGrace))
+		return upkeep.Policy{}, usagef("SMELT_SNAPSHOT_GRACE: %s is too short: a query that has begun could lose its files; %s is the least", s.SnapshotGrace, span(leastGrace))
 	case s.FileSize < leastFileSize:
-		return maintain.Policy{}, usagef("SMELT_FILE_SIZE: %s is too small; %s is the least", s.FileSize, bytes(leastFileSize))
+		return upkeep.Policy{}, usagef("SMELT_FILE_SIZE: %s is too small; %s is the least", s.FileSize, bytes(leastFileSize))
 	case s.Snapshots < 1:
-		return maintain.Policy{}, usagef("SMELT_SNAPSHOTS: %d: one snapshot at least is kept", s.Snapshots)
+		return upkeep.Policy{}, usagef("SMELT_SNAPSHOTS: %d: one snapshot at least is kept", s.Snapshots)
 	}
-	return maintain.Policy{
+	return upkeep.Policy{
 		FileBytes: int64(s.FileSize), Snapshots: s.Snapshots, Grace: time.Duration(s.SnapshotGrace),
 		Hourly: time.Duration(s.SnapshotHourly), Daily: time.Duration(s.SnapshotDaily),
 		OrphanAge: time.Duration(s.OrphanAge), BronzeGrace: time.Duration(s.BronzeGrace),
@@ -236,8 +236,8 @@ func (s *settings) policy() (maintain.Policy, error) {
 }
 
 // maintenance is what maintenance of a pipeline works with.
-func maintenance(p *smelt.Pipeline, parts line.Parts, policy maintain.Policy) maintain.Config {
-	return maintain.Config{
+func maintenance(p *smelt.Pipeline, parts line.Parts, policy upkeep.Policy) upkeep.Config {
+	return upkeep.Config{
 		Pipeline: p, Area: parts.Area, Duck: parts.Duck, Locker: parts.Locker, Log: parts.Log, Codec: parts.Codec, Policy: policy,
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"smelt"
-	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
+	"smelt/upkeep"
 )
 
 // A table that cannot be maintained keeps no other from being; a store or a
@@ -30,9 +30,9 @@ func TestMaintainGoesOn(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var planned []string
-			var tasks []maintain.Task
+			var tasks []upkeep.Task
 			for _, name := range []string{"a", "b", "c"} {
-				tasks = append(tasks, maintain.Task{Table: name, Kind: maintain.KindCompact, Plan: func(context.Context, time.Time) ([]maintain.Job, error) {
+				tasks = append(tasks, upkeep.Task{Table: name, Kind: upkeep.KindCompact, Plan: func(context.Context, time.Time) ([]upkeep.Job, error) {
 					planned = append(planned, name)
 					return nil, tt.err
 				}})
@@ -52,9 +52,9 @@ func TestChoreText(t *testing.T) {
 		chore chore
 		want  string
 	}{
-		{chore{What: "2 small files", Before: maintain.Size{Files: 2, Bytes: 3072}, After: maintain.Size{Files: 1, Bytes: 2048}, Seconds: &seconds},
+		{chore{What: "2 small files", Before: upkeep.Size{Files: 2, Bytes: 3072}, After: upkeep.Size{Files: 1, Bytes: 2048}, Seconds: &seconds},
 			"2 small files  2 files, 3.0 KiB → 1 file, 2.0 KiB  1.2 s"},
-		{chore{What: "52 snapshots", Before: maintain.Size{Files: 106}, Seconds: &seconds}, "52 snapshots  106 files → none  1.2 s"},
+		{chore{What: "52 snapshots", Before: upkeep.Size{Files: 106}, Seconds: &seconds}, "52 snapshots  106 files → none  1.2 s"},
 		{chore{What: "52 snapshots"}, "52 snapshots"},
 		{chore{What: "52 snapshots", Lost: "the table is being written", Seconds: &seconds}, "52 snapshots: left for later, the table is being written"},
 	} {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"smelt/internal/shell"
+	"smelt/shell"
 )
 
 // queryCmd is the query shell.

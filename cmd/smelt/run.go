@@ -14,8 +14,8 @@ import (
 	"smelt/backfill"
 	"smelt/ingest"
 	"smelt/internal/line"
-	"smelt/internal/maintain"
 	"smelt/internal/telemetry"
+	"smelt/upkeep"
 )
 
 // runCmd runs the pipelines.
@@ -87,7 +87,7 @@ func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 }
 
 // drive runs the lines, and what watches them, until ctx ends.
-func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, policy maintain.Policy, metrics *telemetry.Metrics, schedule *dueTimes) error {
+func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Parts, policy upkeep.Policy, metrics *telemetry.Metrics, schedule *dueTimes) error {
 	all := stages(lines)
 	all.Freshness = time.Duration(s.Freshness)
 	tally := newTally()
@@ -104,7 +104,7 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	}
 	for _, l := range lines {
 		if s.Maintain {
-			for _, k := range maintain.NewKeepers(maintenance(l.Pipeline, parts, policy), counting(metrics)) {
+			for _, k := range upkeep.NewKeepers(maintenance(l.Pipeline, parts, policy), counting(metrics)) {
 				k.GoOn(due)
 				schedule.add(k)
 				all.Keep = append(all.Keep, &inTurn{k, &keeping})

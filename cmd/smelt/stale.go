@@ -7,7 +7,7 @@ import (
 
 	"smelt"
 	"smelt/backfill"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/line"
 	"smelt/internal/table"
 	"smelt/silver"
@@ -15,7 +15,7 @@ import (
 
 // counter counts the rows of a pipeline that were enriched with older versions of
 // references.
-type counter func(context.Context, *smelt.Pipeline, *table.Table) ([]audit.Stale, error)
+type counter func(context.Context, *smelt.Pipeline, *table.Table) ([]inspect.Stale, error)
 
 // newCounter makes a counter for some pipelines. open gives what silver is read
 // with, when there is something to be read.
@@ -24,14 +24,14 @@ func newCounter(pipelines []*smelt.Pipeline, references smelt.References, open f
 	for _, p := range pipelines {
 		each[p.Name] = backfill.NewStale(p, references, func(context.Context) (silver.Config, error) { return open(p) })
 	}
-	return func(ctx context.Context, p *smelt.Pipeline, t *table.Table) ([]audit.Stale, error) {
+	return func(ctx context.Context, p *smelt.Pipeline, t *table.Table) ([]inspect.Stale, error) {
 		found, err := each[p.Name].Count(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		stale := make([]audit.Stale, len(found))
+		stale := make([]inspect.Stale, len(found))
 		for i, f := range found {
-			stale[i] = audit.Stale(f)
+			stale[i] = inspect.Stale(f)
 		}
 		return stale, nil
 	}

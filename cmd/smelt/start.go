@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"smelt/internal/audit"
+	"smelt/inspect"
 )
 
 // startCmd brings up the whole demo in the background.
@@ -100,21 +100,21 @@ func (s *settings) embedded() bool {
 }
 
 // awaitData waits until every layer has data, and shows how far it has got.
-func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.Receipt, error) {
+func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (inspect.Receipt, error) {
 	pipelines, err := s.pipelines()
 	if err != nil {
-		return audit.Receipt{}, err
+		return inspect.Receipt{}, err
 	}
 	lake, err := s.openReader(ctx)
 	if err != nil {
-		return audit.Receipt{}, err
+		return inspect.Receipt{}, err
 	}
 	defer lake.Close()
 	wait, cancel := context.WithTimeout(ctx, firstDataTimeout)
 	defer cancel()
 	begin, shown := time.Now(), ""
 	for {
-		receipt, err := audit.Count(wait, lake.Store, lake.Tables, pipelines[0], time.Now())
+		receipt, err := inspect.Count(wait, lake.Store, lake.Tables, pipelines[0], time.Now())
 		if err != nil && wait.Err() == nil {
 			return receipt, err
 		}
@@ -138,12 +138,12 @@ func (s *settings) awaitData(ctx context.Context, progress stdio.Writer) (audit.
 	}
 }
 
-func isFresh(r audit.Receipt) bool {
+func isFresh(r inspect.Receipt) bool {
 	return r.FreshSeconds != nil && *r.FreshSeconds < fresh.Seconds()
 }
 
 // waitingFor says which layers have data and which is missing.
-func waitingFor(r audit.Ready) string {
+func waitingFor(r inspect.Ready) string {
 	for _, layer := range []struct {
 		name string
 		has  bool
@@ -156,7 +156,7 @@ func waitingFor(r audit.Ready) string {
 }
 
 // welcome says where everything is, and what to try next.
-func (s *settings) welcome(w stdio.Writer, r audit.Receipt) {
+func (s *settings) welcome(w stdio.Writer, r inspect.Receipt) {
 	places := [][2]string{
 		{"Kafka", strings.Join(s.KafkaBrokers, ",")},
 		{"S3", s.S3Endpoint + ", bucket " + s.S3Bucket},

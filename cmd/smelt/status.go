@@ -11,7 +11,7 @@ import (
 
 	"smelt"
 	"smelt/ingest"
-	"smelt/internal/audit"
+	"smelt/inspect"
 )
 
 // statusCmd shows how the pipelines are getting on.
@@ -46,7 +46,7 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	if err != nil {
 		return err
 	}
-	probe := audit.Probe{Store: objects, Describe: s.describe, Live: s.live, Failing: s.failing, Group: s.processes, Heals: s.Heal, Due: s.due, CountObjects: true}
+	probe := inspect.Probe{Store: objects, Describe: s.describe, Live: s.live, Failing: s.failing, Group: s.processes, Heals: s.Heal, Due: s.due, CountObjects: true}
 	if s.embedded() {
 		probe.Restore = "./scripts/start.sh"
 	}
@@ -73,12 +73,12 @@ func (c statusCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 }
 
 // show prints the status of each pipeline. The error says what could not be read.
-func (c statusCmd) show(ctx context.Context, probe audit.Probe, pipelines []*smelt.Pipeline, io *streams) error {
+func (c statusCmd) show(ctx context.Context, probe inspect.Probe, pipelines []*smelt.Pipeline, io *streams) error {
 	var texts []string
 	var errs []error
 	for _, p := range pipelines {
 		look, cancel := context.WithTimeout(ctx, lookTimeout)
-		status := audit.Gather(look, probe, p, time.Now())
+		status := inspect.Gather(look, probe, p, time.Now())
 		cancel()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -142,7 +142,7 @@ func (s *settings) describe(ctx context.Context, p *smelt.Pipeline, epochs map[i
 }
 
 // processes asks Kafka which processes share a pipeline's partitions.
-func (s *settings) processes(ctx context.Context, p *smelt.Pipeline) ([]audit.Process, error) {
+func (s *settings) processes(ctx context.Context, p *smelt.Pipeline) ([]inspect.Process, error) {
 	cluster, err := s.cluster()
 	if err != nil {
 		return nil, err
@@ -153,9 +153,9 @@ func (s *settings) processes(ctx context.Context, p *smelt.Pipeline) ([]audit.Pr
 	if err != nil {
 		return nil, err
 	}
-	all := make([]audit.Process, 0, len(members))
+	all := make([]inspect.Process, 0, len(members))
 	for _, m := range members {
-		all = append(all, audit.Process{Name: m.Instance, Host: m.Host, Partitions: m.Partitions})
+		all = append(all, inspect.Process{Name: m.Instance, Host: m.Host, Partitions: m.Partitions})
 	}
 	return all, nil
 }

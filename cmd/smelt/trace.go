@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 )
@@ -62,9 +62,9 @@ func (c traceCmd) Run(ctx context.Context, s *settings, io *streams) (err error)
 	if err != nil {
 		return err
 	}
-	tracer := audit.Tracer{Area: staging.Area{Store: lake.Store, Lake: lake.Tables, Cache: cache}, Duck: db}
+	tracer := inspect.Tracer{Area: staging.Area{Store: lake.Store, Lake: lake.Tables, Cache: cache}, Duck: db}
 	trace, err := tracer.Trace(ctx, pipelines[0], c.Record.partition, c.Record.offset)
-	if errors.Is(err, audit.ErrNoRecord) {
+	if errors.Is(err, inspect.ErrNoRecord) {
 		return usageError{err}
 	}
 	if err != nil {

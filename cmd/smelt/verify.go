@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/staging"
 	"smelt/internal/store"
 )
@@ -44,7 +44,7 @@ func (c verifyCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	if err != nil {
 		return err
 	}
-	verifier := audit.Verifier{
+	verifier := inspect.Verifier{
 		Area: staging.Area{Store: lake.Store, Lake: lake.Tables, Cache: cache}, Duck: db, RecordMax: int(s.RecordMax),
 	}
 	var errs []error
@@ -62,7 +62,7 @@ func (c verifyCmd) Run(ctx context.Context, s *settings, io *streams) (err error
 	return errors.Join(errs...)
 }
 
-func (c verifyCmd) print(io *streams, v audit.Verdict) error {
+func (c verifyCmd) print(io *streams, v inspect.Verdict) error {
 	if c.JSON {
 		return json.NewEncoder(io.Out).Encode(v)
 	}

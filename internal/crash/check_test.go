@@ -12,10 +12,10 @@ import (
 
 	"smelt"
 	"smelt/bronze"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
-	"smelt/internal/maintain"
+	"smelt/upkeep"
 )
 
 // state is what a lake says, whichever files it is in: rows and records as text, by
@@ -162,7 +162,7 @@ func (c *checker) clean(ctx context.Context) error {
 
 // verify recounts the lake.
 func (c *checker) verify(ctx context.Context) error {
-	v, err := audit.Verifier{Area: c.parts.Area, Duck: c.duck, RecordMax: bronze.DefaultRecordMax}.Verify(ctx, c.pipeline)
+	v, err := inspect.Verifier{Area: c.parts.Area, Duck: c.duck, RecordMax: bronze.DefaultRecordMax}.Verify(ctx, c.pipeline)
 	if err != nil {
 		return err
 	}
@@ -207,8 +207,8 @@ func (c *checker) swept(ctx context.Context) error {
 	time.Sleep(4 * 24 * time.Hour)
 	w := c.world
 	for _, task := range []struct{ kind, name string }{
-		{maintain.KindOrphans, silverName}, {maintain.KindOrphans, quarantineName}, {maintain.KindOrphans, goldName},
-		{maintain.KindClean, "bronze.readings"},
+		{upkeep.KindOrphans, silverName}, {upkeep.KindOrphans, quarantineName}, {upkeep.KindOrphans, goldName},
+		{upkeep.KindClean, "bronze.readings"},
 	} {
 		if err := w.undisturbed(maintains(task.kind, task.name)); err != nil {
 			return err

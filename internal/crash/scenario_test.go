@@ -12,10 +12,10 @@ import (
 	"smelt/bronze"
 	"smelt/gold"
 	"smelt/internal/line"
-	"smelt/internal/maintain"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
 	"smelt/silver"
+	"smelt/upkeep"
 )
 
 // act is one thing that a process does, in the scenario.
@@ -60,10 +60,10 @@ func scenario() []act {
 		{chapter: "stream in silver", by: "silver", do: refines},
 		{chapter: "stream in gold", by: "gold", do: refreshes},
 
-		{chapter: "merging", by: "merge", world: passes(2 * hour), do: maintains(maintain.KindMerge, "bronze.readings"), aside: true},
-		{chapter: "cleaning", by: "clean", world: passes(2 * hour), do: maintains(maintain.KindClean, "bronze.readings"), aside: true},
-		{chapter: "compaction", by: "compact", do: maintains(maintain.KindCompact, silverName), aside: true},
-		{chapter: "compaction of quarantine", by: "compact", do: maintains(maintain.KindCompact, quarantineName), aside: true},
+		{chapter: "merging", by: "merge", world: passes(2 * hour), do: maintains(upkeep.KindMerge, "bronze.readings"), aside: true},
+		{chapter: "cleaning", by: "clean", world: passes(2 * hour), do: maintains(upkeep.KindClean, "bronze.readings"), aside: true},
+		{chapter: "compaction", by: "compact", do: maintains(upkeep.KindCompact, silverName), aside: true},
+		{chapter: "compaction of quarantine", by: "compact", do: maintains(upkeep.KindCompact, quarantineName), aside: true},
 		{chapter: "manifests", by: "manifests", do: lists(goldName), aside: true},
 
 		{chapter: "tag", by: "tag", do: tags, aside: true},
@@ -77,14 +77,14 @@ func scenario() []act {
 		{chapter: "rollback by another engine", by: "gold", do: refreshes},
 		{chapter: "evolution", by: "prepare", world: evolves, do: prepare},
 
-		{chapter: "expiry", by: "expire", world: grows, do: maintains(maintain.KindExpire, silverName), aside: true},
-		{chapter: "orphans", by: "orphans", world: strays, do: maintains(maintain.KindOrphans, silverName), aside: true},
-		{chapter: "orphans of quarantine", by: "orphans", do: maintains(maintain.KindOrphans, quarantineName), aside: true},
+		{chapter: "expiry", by: "expire", world: grows, do: maintains(upkeep.KindExpire, silverName), aside: true},
+		{chapter: "orphans", by: "orphans", world: strays, do: maintains(upkeep.KindOrphans, silverName), aside: true},
+		{chapter: "orphans of quarantine", by: "orphans", do: maintains(upkeep.KindOrphans, quarantineName), aside: true},
 
-		{chapter: "retention of bronze", by: "retain", world: ages, do: maintains(maintain.KindRetain, "bronze.readings"), aside: true},
-		{chapter: "retention of silver", by: "retain", do: maintains(maintain.KindRetain, silverName), aside: true},
-		{chapter: "retention of gold", by: "retain", do: maintains(maintain.KindRetain, goldName), aside: true},
-		{chapter: "cleaning of what was retired", by: "clean", world: passes(2 * hour), do: maintains(maintain.KindClean, "bronze.readings"), aside: true},
+		{chapter: "retention of bronze", by: "retain", world: ages, do: maintains(upkeep.KindRetain, "bronze.readings"), aside: true},
+		{chapter: "retention of silver", by: "retain", do: maintains(upkeep.KindRetain, silverName), aside: true},
+		{chapter: "retention of gold", by: "retain", do: maintains(upkeep.KindRetain, goldName), aside: true},
+		{chapter: "cleaning of what was retired", by: "clean", world: passes(2 * hour), do: maintains(upkeep.KindClean, "bronze.readings"), aside: true},
 
 		{chapter: "drop of a table", by: "drop", do: drops(goldName), aside: true},
 		{chapter: "drop of a table", by: "gold", do: refreshes},
@@ -225,7 +225,7 @@ func ages(w *world) error {
 		return err
 	}
 	w.pass(hour)
-	return w.undisturbed(maintains(maintain.KindExpire, silverName))
+	return w.undisturbed(maintains(upkeep.KindExpire, silverName))
 }
 
 // undisturbed does something in a process that does not die.
@@ -330,19 +330,19 @@ func corrects(scope backfill.Scope) func(context.Context, *process) error {
 func heals(ctx context.Context, p *process) error { return steps(ctx, backfill.NewHealer(p.silver())) }
 
 // policy keeps little, so that little is enough for something to do.
-var policy = maintain.Policy{Snapshots: 2, Grace: time.Nanosecond, Hourly: time.Nanosecond, Daily: time.Nanosecond}
+var policy = upkeep.Policy{Snapshots: 2, Grace: time.Nanosecond, Hourly: time.Nanosecond, Daily: time.Nanosecond}
 
 // maintains does one kind of maintenance on a table.
 func maintains(kind, name string) func(context.Context, *process) error {
 	return func(ctx context.Context, p *process) error {
 		var lost []string
-		for _, t := range maintain.Tasks(maintain.Config{
+		for _, t := range upkeep.Tasks(upkeep.Config{
 			Pipeline: p.pipeline, Area: p.parts.Area, Duck: p.duck, Locker: p.parts.Locker, Log: p.parts.Log, Policy: policy,
 		}) {
 			if t.Kind != kind || t.Table != name {
 				continue
 			}
-			err := t.Do(ctx, func(j maintain.Job, d maintain.Done, _ time.Duration, err error) {
+			err := t.Do(ctx, func(j upkeep.Job, d upkeep.Done, _ time.Duration, err error) {
 				if d.Lost != "" {
 					lost = append(lost, j.What+": "+d.Lost)
 				}
@@ -443,7 +443,7 @@ func dropsAll(ctx context.Context, p *process) error {
 			return err
 		}
 	}
-	unlock, err := p.parts.Locker.Lock(ctx, maintain.Lock("bronze.readings"))
+	unlock, err := p.parts.Locker.Lock(ctx, upkeep.Lock("bronze.readings"))
 	if err != nil {
 		return err
 	}

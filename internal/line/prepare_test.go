@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 
 	"smelt"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
@@ -150,7 +150,7 @@ func (l *lake) types(name string) string {
 
 func (l *lake) verify(ln *line.Line) {
 	l.t.Helper()
-	verdict, err := audit.Verifier{Area: l.Parts.Area, Duck: l.Parts.Duck}.Verify(l.t.Context(), ln.Pipeline)
+	verdict, err := inspect.Verifier{Area: l.Parts.Area, Duck: l.Parts.Duck}.Verify(l.t.Context(), ln.Pipeline)
 	if err != nil || len(verdict.Mismatches) > 0 {
 		l.t.Errorf("verify: %v, %v", verdict.Mismatches, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 
 	"smelt"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
@@ -221,7 +221,7 @@ func (p *process) drain(t *testing.T) {
 // verify recounts the lake.
 func (l *common) verify(t *testing.T, p *process) {
 	t.Helper()
-	verdict, err := audit.Verifier{Area: l.Parts.Area, Duck: l.Parts.Duck}.Verify(t.Context(), p.Pipeline)
+	verdict, err := inspect.Verifier{Area: l.Parts.Area, Duck: l.Parts.Duck}.Verify(t.Context(), p.Pipeline)
 	if err != nil || len(verdict.Mismatches) > 0 {
 		t.Errorf("verify: %v, %v", verdict.Mismatches, err)
 	}

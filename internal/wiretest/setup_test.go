@@ -23,7 +23,7 @@ import (
 
 	"smelt"
 	"smelt/ingest"
-	"smelt/internal/audit"
+	"smelt/inspect"
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/postgres"
@@ -52,7 +52,7 @@ type world struct {
 	sent     int
 	lake     *table.Lake
 	objects  *store.S3
-	verifier audit.Verifier
+	verifier inspect.Verifier
 	ready    string // the URL of the line's readiness
 	log      *logBuffer
 }
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, name string) *world {
 	db := openDuck(t)
 	direct, _ := openArea(t, s3.String(), dsn.String())
 	w.lake, w.objects = direct.Lake, direct.Store.(*store.S3)
-	w.verifier = audit.Verifier{Area: direct, Duck: db, RecordMax: 8 << 20}
+	w.verifier = inspect.Verifier{Area: direct, Duck: db, RecordMax: 8 << 20}
 	w.reference(t, dsn.String())
 
 	s3.Host, dsn.Host = w.s3.Address(), w.postgres.Address()
@@ -292,9 +292,9 @@ func (w *world) readiness(t *testing.T) (ready bool, said string) {
 }
 
 // receipt counts what has come through, past the wires.
-func (w *world) receipt(t *testing.T) (whole bool, r audit.Receipt) {
+func (w *world) receipt(t *testing.T) (whole bool, r inspect.Receipt) {
 	t.Helper()
-	r, err := audit.Count(t.Context(), w.objects, w.lake, w.pipeline, time.Now())
+	r, err := inspect.Count(t.Context(), w.objects, w.lake, w.pipeline, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,121 @@
+// Package upkeep keeps the lake as quick after a year as on the first day: it
+// merges small objects and files, drops snapshots that nobody keeps, deletes what
+// no snapshot refers to, and lets go what a pipeline's retain: says.
+//
+// It stands beside the line. Whatever it does leaves every row as it is (but for
+// retention, whose commits say so), loses every race against a stage, a backfill
+// or another engine, and may die at any moment: the next run goes by what is
+// durable.
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"smelt"
+	"smelt/bronze"
+	"smelt/internal/duck"
+	"smelt/internal/staging"
+)
+
+// Config is what maintenance works with.
+type Config struct {
+	Pipeline *smelt.Pipeline
+	Area     staging.Area
+	Duck     *duck.DB
+	Locker   smelt.Locker
+	Log      *slog.Logger
+	Codec    bronze.Codec // of merged objects; Zstd when empty
+	Policy   Policy
+}
+
+// Size counts files and their bytes.
+type Size struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// plus adds up.
+func (s Size) plus(o Size) Size { return Size{s.Files + o.Files, s.Bytes + o.Bytes} }
+
+// counted writes a number and its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Task is one kind of work on one table.
+type Task struct {
+	Table string        // "silver.sensors", "bronze.sensors"
+	Kind  string        // of the constants below
+	Every time.Duration // how often it is looked for
+
+	// Plan finds what is worth doing now. It changes nothing, and reads metadata
+	// only. There may be nothing to do, and the table need not exist.
+	Plan func(ctx context.Context, now time.Time) ([]Job, error)
+}
+
+// Kinds of work.
+const (
+	KindMerge     = "merge"     // bronze: small objects become large ones
+	KindClean     = "clean"     // bronze: objects go that are in a merged one
+	KindCompact   = "compact"   // small data files become large ones
+	KindManifests = "manifests" // manifests are written anew
+	KindExpire    = "expire"    // snapshots go that nobody keeps
+	KindOrphans   = "orphans"   // files go that no snapshot refers to
+	KindRetain    = "retain"    // what is older than retain: says goes
+)
+
+// Job is a piece of such work.
+type Job struct {
+	Table  string
+	Kind   string
+	What   string // of what, in words: "event_time_day=2026-11-29: 143 small files"
+	Before Size   // that it works on
+	After  Size   // that it will leave, as far as can be told
+
+	// Run does it. A race that was lost is no error: Done says so, and the next
+	// plan has the job again if there is still something to do.
+	Run func(ctx context.Context) (Done, error)
+}
+
+// Done is what a job has done.
+type Done struct {
+	Before Size
+	After  Size
+	Lost   string // why nothing was done: "" when it was
+}
+
+// Observe is told of a job that was run, how long it took, and how it failed.
+type Observe func(j Job, d Done, took time.Duration, err error)
+
+// mostFailed is after how many jobs that fail a Do leaves the rest of them: a file
+// that cannot be read keeps no other from being merged, but a store that is away
+// fails them all.
+const mostFailed = 3
+
+// Do plans a task and runs its jobs, also when some of them fail.
+func (t Task) Do(ctx context.Context, observe Observe) error {
+	jobs, err := t.Plan(ctx, time.Now())
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", t.Kind, t.Table, err)
+	}
+	var failed []error
+	for _, j := range jobs {
+		begin := time.Now()
+		done, err := j.Run(ctx)
+		observe(j, done, time.Since(begin), err)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s %s, %s: %w", j.Kind, j.Table, j.What, err))
+		}
+		if ctx.Err() != nil || len(failed) == mostFailed {
+			break
+		}
+	}
+	return errors.Join(failed...)
+}
