@@ -2,7 +2,7 @@ package smelt
 
 import "time"
 
-// Pipeline is one folder: a pipeline.yml, its SELECTs and its test. [ReadPipeline]
+// Pipeline is one folder: a pipeline.yml, its SELECTs and its test. Package pipeline
 // reads it. All that a pipeline.yml may hold:
 //
 //	# What the pipeline does.
@@ -46,9 +46,11 @@ type Pipeline struct {
 	Silver     Silver
 	Gold       []Model
 	Retain     Retain
-	Test       []byte // test.txtar, for [ReadTest]; nil when there is none
+	Test       []byte // test.txtar, for pipeline.ReadTest; nil when there is none
 
-	marks map[string]mark // where pipeline.yml says what
+	// Places are where pipeline.yml says what: by the keys, and numbers from 0, that lead
+	// to a value, joined with NUL. See [Pipeline.Fault].
+	Places map[string]Place
 }
 
 // Events declares the events of a source.

@@ -9,7 +9,7 @@ import (
 var shipped embed.FS
 
 // Shipped returns the pipelines that come with the binary, a folder each, for
-// [ReadPipelines].
+// pipeline.ReadAll.
 func Shipped() fs.FS {
 	sub, err := fs.Sub(shipped, "sql")
 	if err != nil {

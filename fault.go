@@ -15,6 +15,26 @@ type Fault struct {
 	Message   string // what is wrong and, where it is known, what to do
 }
 
+// Place is a place in a file: a line and a column, from 1.
+type Place struct{ Line, Col int }
+
+// Fault makes a fault at the place of a key of pipeline.yml, given as the keys
+// (and numbers from 0) that lead to it: "silver", "partition", "0". Where that
+// has no place, it is at the nearest key above.
+func (p *Pipeline) Fault(message string, keys ...string) Fault {
+	f := Fault{File: path.Join(p.Dir, DeclarationFile), Message: message}
+	for n := len(keys); n > 0; n-- {
+		if at, ok := p.Places[strings.Join(keys[:n], "\x00")]; ok {
+			f.Line, f.Col = at.Line, at.Col
+			break
+		}
+	}
+	return f
+}
+
+// DeclarationFile is the file of a pipeline's folder that declares it.
+const DeclarationFile = "pipeline.yml"
+
 // String is the fault as compilers print theirs: file:line:col: message.
 func (f Fault) String() string {
 	switch {
@@ -27,7 +47,7 @@ func (f Fault) String() string {
 }
 
 // Faults is everything that is wrong with some pipelines. As an error it prints
-// a line a fault; errors.As finds it in what [ReadPipeline] returns.
+// a line a fault; errors.As finds it in what pipeline.Read returns.
 type Faults []Fault
 
 // Error prints a line a fault.

@@ -21,6 +21,7 @@ import (
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/upkeep"
 )
 
@@ -39,7 +40,7 @@ func hostileTexts() []string {
 // a text of the events.
 func hostile(t *testing.T) *smelt.Pipeline {
 	t.Helper()
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"select/pipeline.yml": {Data: []byte(`source: {kafka: Select.from-where_1}
 events:
   time: made

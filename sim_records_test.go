@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/pipeline"
 )
 
 // recordMax is the record bound of the simulation, in bytes: low, so that
@@ -30,7 +31,7 @@ const nowhere = "Nowhere"
 func orders(t *testing.T) *smelt.Pipeline {
 	t.Helper()
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"orders/pipeline.yml": file(`# Orders, each once.
 source: {kafka: orders}
 events:
@@ -59,7 +60,7 @@ gold:
 // sensors is the pipeline that ships.
 func sensors(t *testing.T) *smelt.Pipeline {
 	t.Helper()
-	p, err := smelt.ReadPipeline(smelt.Shipped(), "sensors")
+	p, err := pipeline.Read(smelt.Shipped(), "sensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func sensors(t *testing.T) *smelt.Pipeline {
 func visits(t *testing.T) *smelt.Pipeline {
 	t.Helper()
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"visits/pipeline.yml": file(`# Visits, each once, unless they are nowhere.
 source: {kafka: visits}
 events:

@@ -11,6 +11,7 @@ import (
 	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/pipetest"
+	"smelt/pipeline"
 )
 
 var update = flag.Bool("update", false, "rewrite what the shipped pipelines' test.txtar expect")
@@ -31,7 +32,7 @@ func TestBenchPipelines(t *testing.T) {
 // runTests runs the test.txtar of the pipelines of fsys, which is the folder dir.
 func runTests(t *testing.T, fsys fs.FS, dir string) {
 	t.Helper()
-	pipelines, err := smelt.ReadPipelines(fsys)
+	pipelines, err := pipeline.ReadAll(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func runTests(t *testing.T, fsys fs.FS, dir string) {
 	}
 	defer db.Close()
 	for _, p := range pipelines {
-		test, err := smelt.ReadTest(p.Test)
+		test, err := pipeline.ReadTest(p.Test)
 		if err != nil {
 			t.Fatal(err)
 		}

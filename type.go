@@ -1,16 +1,8 @@
 package smelt
 
 import (
-	"slices"
 	"strings"
 )
-
-// typeNames are the types of a column that stand alone. decimal(p,s), struct(…)
-// and lists, T[], are the others.
-var typeNames = []string{
-	"varchar", "boolean", "tinyint", "smallint", "integer", "bigint",
-	"float", "double", "date", "timestamptz", "uuid", "json",
-}
 
 // String is the type in DuckDB's spelling, ready for a CAST: VARCHAR[],
 // DECIMAL(10,2), STRUCT("a" VARCHAR, "b" BIGINT[]).
@@ -33,23 +25,3 @@ func (t Type) String() string {
 func (t Type) Scalar() bool {
 	return t.Name != "list" && t.Name != "struct" && t.Name != "json"
 }
-
-// hasDecimal says whether the type is a decimal, or has one in it.
-func (t Type) hasDecimal() bool {
-	if t.Elem != nil {
-		return t.Elem.hasDecimal()
-	}
-	return t.decimal() || slices.ContainsFunc(t.Fields, func(f Column) bool { return f.Type.hasDecimal() })
-}
-
-// round has the type's decimals rounded: itself, or those in it.
-func (t *Type) round() {
-	if t.Round = t.decimal(); t.Elem != nil {
-		t.Elem.round()
-	}
-	for i := range t.Fields {
-		t.Fields[i].Type.round()
-	}
-}
-
-func (t Type) decimal() bool { return strings.HasPrefix(t.Name, "decimal(") }

@@ -38,7 +38,7 @@ func TestAudit(t *testing.T) {
 		}, correction, nil},
 	} {
 		p := w.process()
-		p.pipeline = pipeline(t, c.declared...)
+		p.pipeline = newPipeline(t, c.declared...)
 		r, err := w.open(p, c.scope).Run(t.Context(), nil)
 		if len(c.failed) == 0 {
 			if err != nil || !r.Published {
@@ -73,7 +73,7 @@ func TestAuditSeesRowsOnce(t *testing.T) {
 	t.Parallel()
 	w := history(t)
 	p := w.process()
-	p.pipeline = pipeline(t, "audit:",
+	p.pipeline = newPipeline(t, "audit:",
 		"  once before: (SELECT count(*) FROM old) = (SELECT count(DISTINCT id) FROM old)",
 		"  once after: (SELECT count(*) FROM new) = (SELECT count(DISTINCT id) FROM new)",
 		"  all: (SELECT count(*) FROM new) = 7")

@@ -14,7 +14,7 @@ import (
 // the last one after hel-001 was moved to Helsinki.
 func history(t *testing.T) *world {
 	t.Helper()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:30:00Z")
 	w.add("c nyc-001 3 2026-11-01T11:00:00Z")
 	w.add("d hel-001 4 2026-11-02T10:00:00Z", "e nyc-001 5 2026-11-02T10:00:00Z")

@@ -41,7 +41,7 @@ type step struct {
 // one turn bad and with that its twin come in, and a reject be good.
 func eventful(t *testing.T) *world {
 	t.Helper()
-	w := setup(t, pipeline(t, "unique: [id]", "expect: {somewhere: city IS DISTINCT FROM 'Nowhere'}"))
+	w := setup(t, newPipeline(t, "unique: [id]", "expect: {somewhere: city IS DISTINCT FROM 'Nowhere'}"))
 	w.locate("hel-001=Espoo", "nyc-001=New York", "out-001=Nowhere")
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:01:00Z", "x out-001 3 2026-11-01T10:02:00Z")
 	w.add("a hel-001 4 2026-11-01T10:05:00Z", "b hel-001 5 2026-11-01T10:04:00Z", "c zzz-001 6 2026-11-02T10:00:00Z", "1/x nyc-001 7 2026-11-01T10:03:00Z")

@@ -11,7 +11,7 @@ func TestWithoutReferences(t *testing.T) {
 	t.Parallel()
 	w := history(t)
 	w.run(backfill.Scope{ReferenceChanges: true})
-	w.pipeline = pipeline(t)
+	w.pipeline = newPipeline(t)
 	w.pipeline.References = nil
 	w.pipeline.Silver.SQL = `SELECT id, sensor_id, v::BIGINT AS v, ts, NULL::VARCHAR AS city, _partition_id, _partition_offset FROM bronze.readings`
 	w.silver = nil

@@ -44,7 +44,7 @@ func (w *world) backAlone(name string, to int64) {
 func TestRollbackAndForward(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := setup(t, pipeline(t))
+		w := setup(t, newPipeline(t))
 		w.add("a hel-001 1 2026-11-01T10:00:00Z", `b hel-001 "hot" 2026-11-01T10:00:00Z`)
 		early, _ := w.load(silverName).Current()
 		rejected, _ := w.load(quarantineName).Current()
@@ -81,7 +81,7 @@ func TestRollbackAndForward(t *testing.T) {
 func TestPartedForGood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := setup(t, pipeline(t))
+		w := setup(t, newPipeline(t))
 		for i := range 60 {
 			w.add(fmt.Sprintf(`c%d hel-001 "hot" 2026-11-01T10:00:00Z`, i))
 			time.Sleep(time.Second)
@@ -110,7 +110,7 @@ func TestPartedForGood(t *testing.T) {
 // only with the quarantine that belongs to it.
 func TestDroppedAlone(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", `b hel-001 "hot" 2026-11-01T10:00:00Z`)
 	drop := func(name string) {
 		if err := w.catalog.Drop(t.Context(), name, w.load(name).MetadataLocation()); err != nil {
@@ -130,7 +130,7 @@ func TestDroppedAlone(t *testing.T) {
 // its counts as they should.
 func TestRollbackPastAnotherHistory(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t, "expect: {somewhere: \"city <> 'Nowhere'\"}"))
+	w := setup(t, newPipeline(t, "expect: {somewhere: \"city <> 'Nowhere'\"}"))
 	w.locate("hel-001=Espoo", "nyc-001=Nowhere")
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:00:00Z")
 	first, _ := w.load(silverName).Current()

@@ -26,7 +26,7 @@ func (w *world) heal(h *backfill.Healer, p *process) (smelt.Progress, int) {
 // reference changes.
 func TestHealer(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	p := w.process()
 	h := backfill.NewHealer(line.SilverConfig(p.pipeline, p.Parts))
 	if h.Name() != "heal.readings" {
@@ -86,7 +86,7 @@ func TestHealer(t *testing.T) {
 // look that found nothing: its rows are healed too.
 func TestHealsWhatComesLate(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	w.add("a zzz-001 1 2026-11-01T10:00:00Z")
 	behind := w.behind(1, "hel-001=Espoo", "nyc-001=New York")
 	w.locate("hel-001=Espoo", "new-001=Oulu")
@@ -106,7 +106,7 @@ func TestHealsWhatComesLate(t *testing.T) {
 // A reference row that is there, but of which silver shows nothing, is found too.
 func TestHealedToNothing(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	w.add("a new-001 1 2026-11-01T10:00:00Z")
 	w.locate("new-001==a note")
 	p := w.process()
@@ -123,7 +123,7 @@ func TestHealedToNothing(t *testing.T) {
 // there is more.
 func TestHealerIsBounded(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	for day := range 4 {
 		w.add(fmt.Sprintf("a new-001 1 2026-11-0%dT10:00:00Z", day+1), fmt.Sprintf("b new-001 2 2026-11-0%dT11:00:00Z", day+1))
 	}

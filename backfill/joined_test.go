@@ -7,7 +7,7 @@ import (
 )
 
 // Where silver.sql looks a reference up by another value than the one that the
-// pipeline declares, the rows of a changed key cannot be told by it.
+// newPipeline declares, the rows of a changed key cannot be told by it.
 func TestLookedUpOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]string{
@@ -19,7 +19,7 @@ func TestLookedUpOtherwise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := pipeline(t)
+			p := newPipeline(t)
 			p.Silver.SQL = "SELECT b.id, b.sensor_id, b.v::BIGINT AS v, b.ts, l.city, b._partition_id, b._partition_offset\nFROM bronze.readings AS b " + from
 			w := setup(t, p)
 			w.locate("hel-001=Espoo=hel-001", "nyc-001=New York")

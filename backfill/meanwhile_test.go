@@ -14,14 +14,14 @@ func TestColumnsMeanwhile(t *testing.T) {
 	sql := func(columns string) string {
 		return "SELECT id, sensor_id, v::BIGINT AS v, ts, city, " + columns + ", _partition_id, _partition_offset\nFROM bronze.readings LEFT JOIN reference.locations USING (sensor_id)"
 	}
-	changed := pipeline(t)
+	changed := newPipeline(t)
 	changed.Silver.SQL = sql("'is x' AS x, 'is y' AS y")
 	p := w.process()
 	p.pipeline = changed
 	p.reach = func(step string) error {
 		if step == "caught up" {
 			other := w.process()
-			other.pipeline = pipeline(t)
+			other.pipeline = newPipeline(t)
 			other.pipeline.Silver.SQL = sql("'is y' AS y")
 			w.take(w.stage(other), "h hel-001 8 2026-11-03T13:00:00Z")
 		}
@@ -44,7 +44,7 @@ func TestColumnsMeanwhile(t *testing.T) {
 // anew: the healer would take it that nothing is left.
 func TestBoundedMeanwhile(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	w.add("a new-001 1 2026-11-01T10:00:00Z")
 	w.add("b hel-001 2 2026-11-01T11:00:00Z")
 	w.locate("hel-001=Espoo", "new-001=Oulu")

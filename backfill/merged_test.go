@@ -90,7 +90,7 @@ func TestMergedBronze(t *testing.T) {
 func TestStaleObject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := setup(t, pipeline(t))
+		w := setup(t, newPipeline(t))
 		var readings []string
 		for i := range 7 {
 			readings = append(readings, fmt.Sprintf("%d hel-001 %[1]d 2026-11-01T10:00:00Z", i))
@@ -127,7 +127,7 @@ func TestStaleObject(t *testing.T) {
 // are, and the others are corrected.
 func TestRetiredBronze(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	for _, r := range []string{"a hel-001 1 2026-11-01T10:00:00Z", "b hel-001 2 2026-11-02T10:00:00Z", "c hel-001 3 2026-11-03T10:00:00Z", "d hel-001 4 2026-11-04T10:00:00Z"} {
 		w.add(r)
 	}
@@ -152,7 +152,7 @@ func TestRetiredBronze(t *testing.T) {
 // others fit now.
 func TestRetiredReject(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t, "expect: {known: city IS NOT NULL}"))
+	w := setup(t, newPipeline(t, "expect: {known: city IS NOT NULL}"))
 	for _, r := range []string{"a new-001 1 2026-11-01T10:00:00Z", "b new-001 2 2026-11-02T10:00:00Z", "c hel-001 3 2026-11-03T10:00:00Z"} {
 		w.add(r)
 	}

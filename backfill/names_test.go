@@ -12,7 +12,7 @@ func TestColumnNames(t *testing.T) {
 	for _, name := range []string{"filename", "path", "n", "r", "f", "s", "file", "key", "q", "happened", "piece"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := pipeline(t)
+			p := newPipeline(t)
 			p.Silver.SQL = `SELECT id AS "` + name + `", sensor_id, v::BIGINT AS v, ts, city, _partition_id, _partition_offset
 FROM bronze.readings LEFT JOIN reference.locations USING (sensor_id)`
 			w := setup(t, p)

@@ -13,7 +13,7 @@ import (
 // A row whose partition is another now moves to a file of that one.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
-	p := pipeline(t)
+	p := newPipeline(t)
 	p.Silver.Partition = append(p.Silver.Partition, smelt.PartitionField{Transform: "identity", Column: "city"})
 	w := setup(t, p)
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:00:00Z", "c zzz-001 3 2026-11-01T10:00:00Z", "d hel-001 4 2026-11-02T10:00:00Z")
@@ -36,7 +36,7 @@ func TestTimeMoves(t *testing.T) {
 	w := history(t)
 	w.refresh()
 	p := w.process()
-	p.pipeline = pipeline(t)
+	p.pipeline = newPipeline(t)
 	p.pipeline.Silver.SQL = strings.Replace(silverSQL, "ts,", "ts + INTERVAL 1 DAY AS ts,", 1)
 	follower, err := backfill.NewFollower(t.Context(), p.Parts.Area.Lake, w.gold(p))
 	if err != nil {

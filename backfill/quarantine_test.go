@@ -14,11 +14,11 @@ import (
 // better: of the records in quarantine b is good, and c and d are not.
 func setAside(t *testing.T, mended ...string) (*world, *process) {
 	t.Helper()
-	w := setup(t, pipeline(t, "expect: {small: v < 5, early: ts < '2026-11-04'}"))
+	w := setup(t, newPipeline(t, "expect: {small: v < 5, early: ts < '2026-11-04'}"))
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 6 2026-11-03T10:00:00Z", `c hel-001 "hot" 2026-11-01T10:00:00Z`, "d hel-001 9 2026-11-02T10:00:00Z")
 	w.add("e hel-001 2 2026-11-05T10:00:00Z", "f hel-001 3 2026-11-01T11:00:00Z")
 	p := w.process()
-	p.pipeline = pipeline(t, mended...)
+	p.pipeline = newPipeline(t, mended...)
 	return w, p
 }
 
@@ -104,13 +104,13 @@ func TestReason(t *testing.T) {
 // and come back when it is mended.
 func TestMendedTransform(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 1000 2026-11-01T10:00:00Z")
 	w.add("c nyc-001 2000 2026-11-02T10:00:00Z") // a file of which nothing is left
 	before := w.all(silverName, "_ingested_at", "_rebuilt_at")
 
 	p := w.process()
-	p.pipeline = pipeline(t)
+	p.pipeline = newPipeline(t)
 	p.pipeline.Events.Columns[2].Type = smelt.Type{Name: "tinyint"}
 	r, err := w.open(p, backfill.Scope{All: true}).Run(t.Context(), nil)
 	if err != nil || r.Departed != 2 || r.Differing+r.Entered != 0 || r.RowsWere != 3 || r.Rows != 1 || r.Removed != 2 || r.Added != 1 {
@@ -138,7 +138,7 @@ func TestAllRowsGo(t *testing.T) {
 	w := history(t)
 	before, newest := w.all(silverName, "_ingested_at", "_rebuilt_at", "_reference_version", "city"), w.ledger().Newest
 	p := w.process()
-	p.pipeline = pipeline(t, "expect: {small: v < 0}")
+	p.pipeline = newPipeline(t, "expect: {small: v < 0}")
 	if r, err := w.open(p, backfill.Scope{All: true}).Run(t.Context(), nil); err != nil || r.Departed != 7 || r.Added != 0 || r.Rows != 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -159,7 +159,7 @@ func TestNewColumn(t *testing.T) {
 	t.Parallel()
 	w := history(t)
 	p := w.process()
-	p.pipeline = pipeline(t)
+	p.pipeline = newPipeline(t)
 	p.pipeline.Silver.SQL = "SELECT id, sensor_id, v::BIGINT AS v, ts, city, note, v * 2 AS twice, _partition_id, _partition_offset FROM bronze.readings LEFT JOIN reference.locations USING (sensor_id)"
 	if r, err := w.open(p, day).Run(t.Context(), nil); err != nil || r.Differing != 3 {
 		t.Errorf("got %+v, %v", r, err)
@@ -176,7 +176,7 @@ func TestNewColumn(t *testing.T) {
 // What is in quarantine for what it is stays there as it is, whatever it is.
 func TestHostileStays(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t, "unique: [id]"))
+	w := setup(t, newPipeline(t, "unique: [id]"))
 	for _, value := range []string{
 		"no json", "[1]", "\xff\x00", `{"id":"a"}`, `{"id":"a","id":"b","sensor_id":"c","v":1,"ts":"2026-11-01T10:00:00Z"}`,
 		`{"id":"a","sensor_id":"c","v":1,"ts":"yesterday"}`, `{"id":"a","sensor_id":"c","v":1,"ts":"1800-01-01T00:00:00Z"}`,

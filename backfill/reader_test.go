@@ -37,7 +37,7 @@ func (r *reader) look() {
 // new one, of silver and then of gold.
 func TestReader(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	for _, hour := range []string{"01T10", "01T11", "02T10", "03T10"} {
 		w.add("a"+hour+" hel-001 1 2026-11-"+hour+":00:00Z", "b"+hour+" nyc-001 2 2026-11-"+hour+":30:00Z")
 	}

@@ -77,7 +77,7 @@ func TestWhere(t *testing.T) {
 // The first time of a scope is in it, the last is not, also where a file begins or ends.
 func TestTimes(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b hel-001 2 2026-11-01T11:00:00Z")
 	at := func(hour, second int) time.Time { return time.Date(2026, 11, 1, hour, 0, second, 0, time.UTC) }
 	for _, c := range []struct {
@@ -130,7 +130,7 @@ func TestReferenceKey(t *testing.T) {
 		{"left out", strings.Replace(silverSQL, "sensor_id,", "", 1), "", 6},
 	} {
 		p := w.process()
-		p.pipeline = pipeline(t)
+		p.pipeline = newPipeline(t)
 		p.pipeline.Silver.SQL = c.sql
 		plan, err := w.open(p, backfill.Scope{ReferenceChanges: true}).Plan(t.Context())
 		if err != nil || plan.Records != c.rows || plan.KeyName != c.key {
@@ -143,7 +143,7 @@ func TestReferenceKey(t *testing.T) {
 // rows are found all the same.
 func TestReferenceKeyIsNull(t *testing.T) {
 	t.Parallel()
-	p := pipeline(t)
+	p := newPipeline(t)
 	p.Silver.SQL = fmt.Sprintf(byAlias, "l")
 	w := setup(t, p)
 	w.add("a hel-001 1 2026-11-01T10:00:00Z", "b nyc-001 2 2026-11-01T10:00:00Z", "c zzz-001 3 2026-11-01T10:00:00Z")
@@ -158,7 +158,7 @@ func TestReferenceKeyIsNull(t *testing.T) {
 // Without a table there is nothing to correct, and it says so.
 func TestNoTable(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t))
+	w := setup(t, newPipeline(t))
 	for _, scope := range []backfill.Scope{{All: true}, {Quarantined: true}} {
 		_, err := w.open(w.process(), scope).Run(t.Context(), nil)
 		if !errors.Is(err, smelt.ErrPipeline) || !strings.Contains(err.Error(), "there is no table silver.readings yet") {

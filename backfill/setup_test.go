@@ -22,6 +22,7 @@ import (
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/silver"
 )
 
@@ -40,9 +41,9 @@ FROM bronze.readings LEFT JOIN reference.locations USING (sensor_id)`
 FROM silver.readings GROUP BY date_trunc('hour', ts), city`
 )
 
-// pipeline makes the pipeline readings: values of sensors with the city of each,
+// newPipeline makes the pipeline readings: values of sensors with the city of each,
 // a day of them a file. The lines stand under silver in pipeline.yml.
-func pipeline(t *testing.T, lines ...string) *smelt.Pipeline {
+func newPipeline(t *testing.T, lines ...string) *smelt.Pipeline {
 	t.Helper()
 	yml := `source: {kafka: readings}
 events:
@@ -57,7 +58,7 @@ silver:
 gold:
   hourly: {window: 1h, column: hour}
 `
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"readings/pipeline.yml": {Data: []byte(yml)},
 		"readings/silver.sql":   {Data: []byte(silverSQL)},
 		"readings/hourly.sql":   {Data: []byte(hourlySQL)},

@@ -17,6 +17,7 @@ import (
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/silver"
 )
 
@@ -31,7 +32,7 @@ type staleWorld struct {
 
 func setupStale(t *testing.T) *staleWorld {
 	t.Helper()
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"readings/pipeline.yml": {Data: []byte(`source: {kafka: readings}
 events:
   time: seen

@@ -41,7 +41,7 @@ func (w *world) refused(p *process, scope backfill.Scope, kind error, says ...st
 func TestBronzeDamaged(t *testing.T) {
 	t.Parallel()
 	past := history(t)
-	other := setup(t, pipeline(t)) // objects with fewer records at the same places
+	other := setup(t, newPipeline(t)) // objects with fewer records at the same places
 	other.receive("d hel-001 4 2026-11-02T10:00:00Z")
 	objects := past.stored("bronze/")
 	read := func(w *world, key string) ([]byte, smelt.Object) {

@@ -9,6 +9,7 @@ import (
 
 	"smelt"
 	"smelt/backfill"
+	"smelt/pipeline"
 )
 
 // A row of any type that comes out as it was is known to be the same, though it
@@ -43,7 +44,7 @@ func TestTypes(t *testing.T) {
 		columns += fmt.Sprintf("    c%d: %q\n", i, typ.declared)
 		names += fmt.Sprintf("c%d, ", i)
 	}
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"readings/pipeline.yml": {Data: []byte("source: {kafka: readings}\nevents:\n  time: ts\n  columns:\n    ts: timestamptz not null\n" + columns)},
 		"readings/silver.sql":   {Data: []byte("SELECT " + names + "ts, _partition_id, _partition_offset FROM bronze.readings")},
 	}, "readings")

@@ -11,7 +11,7 @@ import (
 // repeated is a lake in which a has two twins, and one far away in time.
 func repeated(t *testing.T, lines ...string) *world {
 	t.Helper()
-	w := setup(t, pipeline(t, append(lines, "unique: [id]")...))
+	w := setup(t, newPipeline(t, append(lines, "unique: [id]")...))
 	w.add("1/a hel-001 9 2026-11-01T10:00:00Z", "1/b nyc-001 2 2026-11-01T10:00:00Z") // first, though its partition is not
 	w.add("a hel-001 1 2026-11-01T10:04:00Z")
 	w.add("a hel-001 2 2026-11-01T10:08:00Z", "a hel-001 3 2026-11-02T10:00:00Z")
@@ -47,7 +47,7 @@ func TestTwinComesBack(t *testing.T) {
 	t.Parallel()
 	w := repeated(t)
 	p := w.process()
-	p.pipeline = pipeline(t, "expect: {small: v < 5}", "unique: [id]")
+	p.pipeline = newPipeline(t, "expect: {small: v < 5}", "unique: [id]")
 	r, err := w.open(p, backfill.Scope{Where: "v = 9"}).Run(t.Context(), nil)
 	if err != nil || r.Departed != 1 || r.Entered != 1 || r.Rows != 3 || r.RowsWere != 3 {
 		t.Errorf("got %+v, %v", r, err)
@@ -73,7 +73,7 @@ func TestTwinsOfTwins(t *testing.T) {
 	t.Parallel()
 	w := repeated(t)
 	p := w.process()
-	p.pipeline = pipeline(t, "expect: {even: v % 2 = 0}", "unique: [id]")
+	p.pipeline = newPipeline(t, "expect: {even: v % 2 = 0}", "unique: [id]")
 	r, err := w.open(p, backfill.Scope{All: true}).Run(t.Context(), nil)
 	if err != nil || r.Departed != 2 || r.Entered != 1 {
 		t.Errorf("got %+v, %v", r, err)
@@ -101,11 +101,11 @@ func TestKeyChanges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := setup(t, pipeline(t, "unique: [id]"))
+			w := setup(t, newPipeline(t, "unique: [id]"))
 			w.add("A hel-001 1 2026-11-01T10:00:00Z", "a hel-001 2 2026-11-01T10:01:00Z", "c hel-001 3 2026-11-01T10:02:00Z")
 			w.add("c hel-001 4 2026-11-01T10:03:00Z", "c hel-001 5 2026-11-01T10:04:00Z", "c hel-001 6 2026-11-01T11:00:00Z")
 			p := w.process()
-			p.pipeline = pipeline(t, "unique: [id]")
+			p.pipeline = newPipeline(t, "unique: [id]")
 			p.pipeline.Silver.SQL = strings.Replace(silverSQL, "id,", c.id+" AS id,", 1)
 			if _, err := w.open(p, backfill.Scope{All: true}).Run(t.Context(), nil); err != nil {
 				t.Fatal(err)
@@ -134,7 +134,7 @@ func TestTwinMeanwhile(t *testing.T) {
 	} {
 		t.Run(c.when+" "+c.there, func(t *testing.T) {
 			t.Parallel()
-			w := setup(t, pipeline(t, "unique: [id]", "expect: {small: v < 0}"))
+			w := setup(t, newPipeline(t, "unique: [id]", "expect: {small: v < 0}"))
 			w.add("a hel-001 1 2026-11-01T10:00:00Z")
 			want := []string{"a 2"}
 			if c.there != "" {
@@ -142,7 +142,7 @@ func TestTwinMeanwhile(t *testing.T) {
 				want = append(want, "z -1")
 			}
 			p := w.process()
-			p.pipeline = pipeline(t, "unique: [id]")
+			p.pipeline = newPipeline(t, "unique: [id]")
 			other := w.process()
 			other.pipeline, other.Parts.Locker = p.pipeline, free{}
 			stage, done := w.stage(other), false
@@ -166,10 +166,10 @@ func TestTwinMeanwhile(t *testing.T) {
 // The event time may be a part of the key.
 func TestTimeInKey(t *testing.T) {
 	t.Parallel()
-	w := setup(t, pipeline(t, "expect: {small: v < 5}", "unique: [id, ts]"))
+	w := setup(t, newPipeline(t, "expect: {small: v < 5}", "unique: [id, ts]"))
 	w.add("a hel-001 9 2026-11-01T10:00:00Z", "a hel-001 1 2026-11-01T10:01:00Z", "a hel-001 2 2026-11-01T10:01:00Z")
 	p := w.process()
-	p.pipeline = pipeline(t, "unique: [id, ts]")
+	p.pipeline = newPipeline(t, "unique: [id, ts]")
 	r, err := w.open(p, backfill.Scope{Quarantined: true}).Run(t.Context(), nil)
 	if err != nil || r.Entered != 1 || !maps.Equal(r.Released, map[string]int64{"small": 1}) {
 		t.Errorf("got %+v, %v", r, err)

@@ -16,6 +16,7 @@ import (
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/pipeline"
 )
 
 // version is a pipeline as it was for some time.
@@ -25,7 +26,7 @@ type version struct {
 	gold      string // of hourly.sql's SELECT, beside hour and city
 }
 
-func (v version) pipeline(t *testing.T) *smelt.Pipeline {
+func (v version) newPipeline(t *testing.T) *smelt.Pipeline {
 	t.Helper()
 	yml := `source: {kafka: t}
 events:
@@ -35,7 +36,7 @@ silver: {partition: ` + v.partition + `, unique: [id]}
 gold:
   hourly: {window: 1h, column: hour}
 `
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte(yml)},
 		"p/silver.sql":   {Data: []byte("SELECT id, ts, " + v.silver + ", _partition_id, _partition_offset FROM bronze.p")},
 		"p/hourly.sql":   {Data: []byte("SELECT date_trunc('hour', ts) AS hour, city, " + v.gold + " FROM silver.p GROUP BY ALL")},
@@ -96,7 +97,7 @@ func (h *eras) start(v version) {
 		}
 	}
 	var err error
-	if h.Line, err = line.Open(h.t.Context(), v.pipeline(h.t), h.Parts); err != nil {
+	if h.Line, err = line.Open(h.t.Context(), v.newPipeline(h.t), h.Parts); err != nil {
 		h.t.Fatal(err)
 	}
 	if err := h.Prepare(h.t.Context()); err != nil {

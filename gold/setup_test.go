@@ -17,6 +17,7 @@ import (
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/silver"
 )
 
@@ -32,8 +33,8 @@ FROM silver.p GROUP BY time_bucket(INTERVAL 7 DAY, ts, TIMESTAMPTZ '1970-01-01 0
 // model is a gold table of the pipeline p, whose window's column is hour.
 type model struct{ name, window, sql string }
 
-// pipeline makes the pipeline p: readings v of cities, a day of them a file.
-func pipeline(t *testing.T, models ...model) *smelt.Pipeline {
+// newPipeline makes the pipeline p: readings v of cities, a day of them a file.
+func newPipeline(t *testing.T, models ...model) *smelt.Pipeline {
 	t.Helper()
 	yml := `source: {kafka: t}
 events:
@@ -48,7 +49,7 @@ gold:
 		fsys["p/"+m.name+".sql"] = &fstest.MapFile{Data: []byte(m.sql)}
 	}
 	fsys["p/pipeline.yml"] = &fstest.MapFile{Data: []byte(yml)}
-	p, err := smelt.ReadPipeline(fsys, "p")
+	p, err := pipeline.Read(fsys, "p")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func (l *lake) restart(models ...model) {
 		}
 	}
 	var err error
-	if l.Line, err = line.Open(l.t.Context(), pipeline(l.t, models...), l.Parts); err != nil {
+	if l.Line, err = line.Open(l.t.Context(), newPipeline(l.t, models...), l.Parts); err != nil {
 		l.t.Fatal(err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/pipeline"
 )
 
 // world is a lake in memory with a line that works on it.
@@ -58,7 +59,7 @@ FROM silver.readings GROUP BY ALL`
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"readings/pipeline.yml": {Data: []byte(declaration)},
 		"readings/silver.sql":   {Data: []byte(silverSQL)},
 		"readings/hourly.sql":   {Data: []byte(hourlySQL)},

@@ -19,6 +19,7 @@ import (
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/shell"
 )
 
@@ -55,7 +56,7 @@ func extensions(t *testing.T) string {
 var places = [][3]string{{"hel-001", "Espoo", "Finland"}, {"nyc-001", "New York", "United States"}}
 
 // newLake makes a lake of its own: the sensors' pipeline under the test's name.
-func newLake(t *testing.T, pipeline string, change ...func(*smelt.Pipeline)) *lake {
+func newLake(t *testing.T, name string, change ...func(*smelt.Pipeline)) *lake {
 	t.Helper()
 	ctx := t.Context()
 	dir := extensions(t)
@@ -72,9 +73,9 @@ func newLake(t *testing.T, pipeline string, change ...func(*smelt.Pipeline)) *la
 	catalog, err := l.database.Catalog(ctx)
 	l.must(err)
 	tables := table.Open(objects, catalog, "s3://"+set["SMELT_S3_BUCKET"])
-	p, err := smelt.ReadPipeline(smelt.Shipped(), "sensors")
+	p, err := pipeline.Read(smelt.Shipped(), "sensors")
 	l.must(err)
-	rename(p, pipeline)
+	rename(p, name)
 	for _, c := range change {
 		c(p)
 	}

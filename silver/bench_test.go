@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/pipeline"
 )
 
 // BenchmarkSilver takes telemetry, one event in twenty of it twice, from bronze to
@@ -53,7 +54,7 @@ func BenchmarkSilver(b *testing.B) {
 
 func fleet(b *testing.B) *smelt.Pipeline {
 	b.Helper()
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"fleet/pipeline.yml": {Data: []byte(`source: {kafka: t}
 events:
   time: recordedAt

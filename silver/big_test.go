@@ -10,6 +10,7 @@ import (
 
 	"smelt"
 	"smelt/internal/line"
+	"smelt/pipeline"
 )
 
 // big is a pipeline of events that may be near the record bound.
@@ -23,7 +24,7 @@ events:
 `)},
 		"big/silver.sql": {Data: []byte(`SELECT length(text) AS text, json_array_length(numbers) AS numbers, ts, _partition_id, _partition_offset FROM bronze.big`)},
 	}
-	p, err := smelt.ReadPipeline(fsys, "big")
+	p, err := pipeline.Read(fsys, "big")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/sqlcheck"
+	"smelt/pipeline"
 )
 
 // refused are the features that silver.sql may not use: each record gives
@@ -144,9 +145,9 @@ func (c *checker) tables(ctx context.Context) error {
 	if err := sqlcheck.Show(ctx, c.session, "bronze."+duck.Quote(c.Pipeline.Name), columns); err != nil {
 		return err
 	}
-	var given []smelt.TestTable
+	var given []pipeline.TestTable
 	if c.Pipeline.Test != nil {
-		test, err := smelt.ReadTest(c.Pipeline.Test)
+		test, err := pipeline.ReadTest(c.Pipeline.Test)
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (c *checker) tables(ctx context.Context) error {
 	}
 	own := slices.Clone(c.known)
 	for _, r := range c.Pipeline.References {
-		i := slices.IndexFunc(given, func(t smelt.TestTable) bool { return t.Name == r.Name })
+		i := slices.IndexFunc(given, func(t pipeline.TestTable) bool { return t.Name == r.Name })
 		var columns []smelt.Column
 		if i >= 0 {
 			columns, _ = duck.Sniff(given[i].Columns, given[i].Rows, sqlcheck.TextKeys(c.Pipeline, r)...)

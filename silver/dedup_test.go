@@ -13,6 +13,7 @@ import (
 	"smelt"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
+	"smelt/pipeline"
 )
 
 // once is a pipeline in which an event of a key comes once in five minutes.
@@ -28,7 +29,7 @@ silver: {partition: day(ts), unique: [k, n]}
 `)},
 		"once/silver.sql": {Data: []byte("SELECT k, n, ts, _partition_id, _partition_offset FROM bronze.once")},
 	}
-	p, err := smelt.ReadPipeline(fsys, "once")
+	p, err := pipeline.Read(fsys, "once")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ events:
 `)},
 		"e/silver.sql": {Data: []byte("SELECT * EXCLUDE (_timestamp, _key, _headers) FROM bronze.e")},
 	}
-	p, err := smelt.ReadPipeline(fsys, "e")
+	p, err := pipeline.Read(fsys, "e")
 	if err != nil {
 		t.Fatal(err)
 	}

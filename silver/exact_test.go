@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 
 	"smelt"
+	"smelt/pipeline"
 )
 
 // exactly declares the types whose values are easy to get wrong, plain and nested.
@@ -30,7 +31,7 @@ events:
 // silver what was sent, or in quarantine why it does not fit.
 func TestExact(t *testing.T) {
 	t.Parallel()
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"exact/pipeline.yml": {Data: []byte(exactly)},
 		"exact/silver.sql":   {Data: []byte("SELECT * EXCLUDE (_timestamp, _key, _headers) FROM bronze.exact")},
 	}, "exact")

@@ -11,6 +11,7 @@ import (
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
+	"smelt/pipeline"
 )
 
 // lake is a line in memory whose tables a test reads.
@@ -92,7 +93,7 @@ func (l *lake) rows(t *testing.T, table, columns string) []string {
 // sensors is the pipeline that ships, reading the references that open sets.
 func sensors(t *testing.T) *smelt.Pipeline {
 	t.Helper()
-	p, err := smelt.ReadPipeline(smelt.Shipped(), "sensors")
+	p, err := pipeline.Read(smelt.Shipped(), "sensors")
 	if err != nil {
 		t.Fatal(err)
 	}

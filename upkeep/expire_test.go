@@ -16,6 +16,7 @@ import (
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	stage "smelt/silver"
 	"smelt/upkeep"
 )
@@ -30,7 +31,7 @@ type expiring struct {
 }
 
 func expire(t *testing.T) *expiring {
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte("source: {kafka: t}\nevents: {time: ts, columns: {ts: timestamptz not null}}\ngold: {x: {window: 1h, column: hour}}\n")},
 		"p/silver.sql":   {Data: []byte("SELECT ts, _partition_id, _partition_offset FROM bronze.p")},
 		"p/x.sql":        {Data: []byte("SELECT date_trunc('hour', ts) AS hour FROM silver.p")},

@@ -16,6 +16,7 @@ import (
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/upkeep"
 )
 
@@ -40,7 +41,7 @@ type running struct {
 
 func run(t *testing.T) *running {
 	t.Helper()
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"readings/pipeline.yml": {Data: []byte(`source: {kafka: readings}
 events:
   time: ts

@@ -21,6 +21,7 @@ import (
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/silver"
 	"smelt/upkeep"
 )
@@ -40,7 +41,7 @@ const (
 // stand under retain in pipeline.yml.
 func kept(t *testing.T, model string, lines ...string) *smelt.Pipeline {
 	t.Helper()
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte(`source: {kafka: t}
 events:
   time: ts

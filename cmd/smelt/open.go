@@ -22,6 +22,7 @@ import (
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/silver"
 )
 
@@ -34,7 +35,7 @@ func (s *settings) pipelines() ([]*smelt.Pipeline, error) {
 		}
 		fsys = os.DirFS(s.Pipelines)
 	}
-	return smelt.ReadPipelines(fsys)
+	return pipeline.ReadAll(fsys)
 }
 
 // cluster says how to reach Kafka.

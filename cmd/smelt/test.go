@@ -15,6 +15,7 @@ import (
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
+	"smelt/pipeline"
 )
 
 // testCmd runs pipelines' tests.
@@ -69,7 +70,7 @@ func (c *testCmd) test(ctx context.Context, s *settings, db *duck.DB, p *smelt.P
 	if _, err := line.Check(ctx, db, p); err != nil {
 		return false, err
 	}
-	test, err := smelt.ReadTest(p.Test)
+	test, err := pipeline.ReadTest(p.Test)
 	if err != nil {
 		return false, err
 	}

@@ -86,7 +86,7 @@ type scene struct {
 
 // rehearse plays the scenario without a death.
 func (s *stage) rehearse(t *testing.T) {
-	p, err := pipeline()
+	p, err := newPipeline()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"smelt/internal/pipetest"
 	"smelt/internal/store"
 	"smelt/internal/table"
+	"smelt/pipeline"
 )
 
 const (
@@ -24,10 +25,10 @@ const (
 	goldName       = "gold.readings_hourly"
 )
 
-// pipeline is that of the scenario: values of sensors with the city of each, a day
+// newPipeline is that of the scenario: values of sensors with the city of each, a day
 // of them a file, each id once, none from nowhere.
-func pipeline() (*smelt.Pipeline, error) {
-	return smelt.ReadPipeline(fstest.MapFS{
+func newPipeline() (*smelt.Pipeline, error) {
+	return pipeline.Read(fstest.MapFS{
 		"readings/pipeline.yml": {Data: []byte(`source: {kafka: readings}
 events:
   time: ts

@@ -9,6 +9,7 @@ import (
 	"smelt"
 	"smelt/internal/columns"
 	"smelt/internal/events"
+	"smelt/pipeline"
 )
 
 // declare makes columns of "name type", with a ! for not null.
@@ -28,7 +29,7 @@ func declare(lines ...string) []smelt.Column {
 // parse reads columns as pipeline.yml has them. The first is the event's time.
 func parse(text string) []smelt.Column {
 	declaration := "source: {kafka: t}\nevents:\n  time: event time\n  columns:\n    event time: timestamptz not null\n" + text
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte(declaration)},
 		"p/silver.sql":   {Data: []byte("SELECT 1")},
 	}, "p")

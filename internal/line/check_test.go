@@ -11,6 +11,7 @@ import (
 	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/line"
+	"smelt/pipeline"
 )
 
 const (
@@ -57,7 +58,7 @@ func folder(t *testing.T, files map[string]string) *smelt.Pipeline {
 			fsys["p/"+name] = &fstest.MapFile{Data: []byte(text), Mode: fs.ModePerm}
 		}
 	}
-	p, err := smelt.ReadPipeline(fsys, "p")
+	p, err := pipeline.Read(fsys, "p")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestCheckSkips(t *testing.T) {
 // TestCheckShipped checks the pipelines that ship.
 func TestCheckShipped(t *testing.T) {
 	t.Parallel()
-	pipelines, err := smelt.ReadPipelines(smelt.Shipped())
+	pipelines, err := pipeline.ReadAll(smelt.Shipped())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
+	"smelt/pipeline"
 )
 
 // lake is a lake in memory with a topic of one partition.
@@ -73,7 +74,7 @@ silver: {partition: ` + partition + `}
 			Data: []byte("SELECT date_trunc('hour', ts) AS " + name + ", " + column + " FROM silver.p GROUP BY ALL")}
 	}
 	files["p/pipeline.yml"] = &fstest.MapFile{Data: []byte(yml)}
-	p, err := smelt.ReadPipeline(files, "p")
+	p, err := pipeline.Read(files, "p")
 	if err != nil {
 		l.t.Fatal(err)
 	}

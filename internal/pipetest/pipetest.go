@@ -22,6 +22,7 @@ import (
 	"smelt/internal/staging"
 	"smelt/internal/store"
 	"smelt/internal/table"
+	"smelt/pipeline"
 	"smelt/silver"
 )
 
@@ -103,7 +104,7 @@ type Diff struct {
 
 // Run runs a test and returns what differs; the test's expected tables hold the
 // rows as they came out then, for the file to be rewritten.
-func Run(ctx context.Context, db *duck.DB, p *smelt.Pipeline, test *smelt.Test) ([]Diff, error) {
+func Run(ctx context.Context, db *duck.DB, p *smelt.Pipeline, test *pipeline.Test) ([]Diff, error) {
 	lake, err := NewLake(db, partitions(test.Records), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func partitions(records []smelt.Record) int {
 }
 
 // give puts the test's records into the topic and its reference rows in place.
-func (l *Lake) give(p *smelt.Pipeline, test *smelt.Test) error {
+func (l *Lake) give(p *smelt.Pipeline, test *pipeline.Test) error {
 	l.Topic.Append(test.Records...)
 	for _, t := range test.References {
 		i := slices.IndexFunc(p.References, func(r smelt.Reference) bool { return r.Name == t.Name })
@@ -146,14 +147,14 @@ func (l *Lake) give(p *smelt.Pipeline, test *smelt.Test) error {
 }
 
 // compare looks at the tables that the test names.
-func (l *Lake) compare(ctx context.Context, ln *line.Line, test *smelt.Test) ([]Diff, error) {
+func (l *Lake) compare(ctx context.Context, ln *line.Line, test *pipeline.Test) ([]Diff, error) {
 	session, err := l.Parts.Duck.Session(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer session.Close()
 	var diffs []Diff
-	check := func(expected *smelt.TestTable, name, order string) error {
+	check := func(expected *pipeline.TestTable, name, order string) error {
 		if expected == nil {
 			return nil
 		}

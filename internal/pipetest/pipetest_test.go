@@ -11,6 +11,7 @@ import (
 	"smelt/internal/duck"
 	"smelt/internal/line"
 	"smelt/internal/pipetest"
+	"smelt/pipeline"
 )
 
 var update = flag.Bool("update", false, "rewrite what the tests of testdata/pipelines expect")
@@ -19,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite what the tests of testdata/pipe
 func TestPipelines(t *testing.T) {
 	t.Parallel()
 	const dir = "testdata/pipelines"
-	pipelines, err := smelt.ReadPipelines(os.DirFS(dir))
+	pipelines, err := pipeline.ReadAll(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func TestPipelines(t *testing.T) {
 		if skipped, err := line.Check(t.Context(), db, p); err != nil || skipped != nil {
 			t.Errorf("%v, skipped %q", err, skipped)
 		}
-		test, err := smelt.ReadTest(p.Test)
+		test, err := pipeline.ReadTest(p.Test)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,11 +53,11 @@ func TestPipelines(t *testing.T) {
 // test then holds what came out.
 func TestRunSaysWhatDiffers(t *testing.T) {
 	t.Parallel()
-	p, err := smelt.ReadPipeline(smelt.Shipped(), "sensors")
+	p, err := pipeline.Read(smelt.Shipped(), "sensors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	test, err := smelt.ReadTest([]byte(strings.ReplaceAll(string(p.Test), "Espoo", "Oulu")))
+	test, err := pipeline.ReadTest([]byte(strings.ReplaceAll(string(p.Test), "Espoo", "Oulu")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"smelt/internal/pipetest"
 	"smelt/internal/postgres"
 	"smelt/internal/table"
+	"smelt/pipeline"
 )
 
 // TestLockLostInACommit has a process lose the lock of a table in the middle of a
@@ -149,7 +150,7 @@ func (l *common) process(t *testing.T) *process {
 	}
 	p := &process{catalog: &interrupted{Catalog: catalog}}
 	l.Parts.Locker, l.Parts.Area.Lake = db, table.Open(l.Parts.Area.Store, p.catalog, "s3://test")
-	pipeline, err := smelt.ReadPipeline(fstest.MapFS{
+	pipeline, err := pipeline.Read(fstest.MapFS{
 		"p/pipeline.yml": {Data: []byte("source: {kafka: t}\nevents:\n  time: ts\n  columns: {id: varchar not null, ts: timestamptz not null}\n" +
 			"silver: {partition: day(ts), unique: [id]}\ngold:\n  hourly: {window: 1h, column: hour}\n")},
 		"p/silver.sql": {Data: []byte("SELECT id, ts, _partition_id, _partition_offset FROM bronze.p")},

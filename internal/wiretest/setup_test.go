@@ -33,6 +33,7 @@ import (
 	"smelt/internal/table"
 	"smelt/internal/telemetry"
 	"smelt/internal/wiretest"
+	"smelt/pipeline"
 )
 
 const partitions = 2
@@ -156,7 +157,7 @@ func newPipeline(t *testing.T, name string) *smelt.Pipeline {
 	file := func(text string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(strings.ReplaceAll(text, "NAME", name))}
 	}
-	p, err := smelt.ReadPipeline(fstest.MapFS{
+	p, err := pipeline.Read(fstest.MapFS{
 		name + "/pipeline.yml":            file(declaration),
 		name + "/silver.sql":              file(silverSQL),
 		name + "/hourly_" + name + ".sql": file(hourlySQL),

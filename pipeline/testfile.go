@@ -1,4 +1,4 @@
-package smelt
+package pipeline
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/tools/txtar"
+
+	"smelt"
 )
 
 const (
@@ -45,7 +47,7 @@ const (
 // in UTC. A table that is not there is not compared; a header with no rows
 // says that there are none.
 type Test struct {
-	Records    []Record
+	Records    []smelt.Record
 	References []TestTable
 	Silver     *TestTable // nil when the file is not there
 	Quarantine *TestTable
@@ -63,8 +65,8 @@ type TestTable struct {
 	line int // of its file's mark in the archive
 }
 
-// ReadTest reads a test.txtar. Its error is marked [ErrPipeline] and holds every
-// fault, as [Faults], with "test.txtar" for the file.
+// ReadTest reads a test.txtar. Its error is marked [smelt.ErrPipeline] and holds every
+// fault, as [smelt.Faults], with "test.txtar" for the file.
 func ReadTest(data []byte) (*Test, error) {
 	r := testReader{test: &Test{archive: txtar.Parse(data)}}
 	line := 1 + bytes.Count(r.test.archive.Comment, []byte("\n"))
@@ -88,12 +90,12 @@ func ReadTest(data []byte) (*Test, error) {
 
 type testReader struct {
 	test   *Test
-	faults Faults
+	faults smelt.Faults
 }
 
 func (r *testReader) fault(line, col int, format string, args ...any) {
 	if len(r.faults) < maxFaults {
-		r.faults = append(r.faults, Fault{testFile, line, col, fmt.Sprintf(format, args...)})
+		r.faults = append(r.faults, smelt.Fault{File: testFile, Line: line, Col: col, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -116,7 +118,7 @@ func (r *testReader) file(file txtar.File, line int) {
 		t.Gold = append(t.Gold, *r.table(name, file, line))
 	default:
 		r.fault(line, 0, "unknown file %q%s", file.Name,
-			DidYouMean(file.Name, eventsFile, silverTable, quarantineTable, referenceFile("<name>"), goldFile("<model>")))
+			smelt.DidYouMean(file.Name, eventsFile, silverTable, quarantineTable, referenceFile("<name>"), goldFile("<model>")))
 	}
 }
 

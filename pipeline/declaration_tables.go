@@ -1,10 +1,12 @@
-package smelt
+package pipeline
 
 import (
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"smelt"
 )
 
 const (
@@ -18,8 +20,8 @@ var partitionBy = regexp.MustCompile(`^([A-Za-z_]+) *\( *(.*?) *\)$`)
 // transforms are the partition transforms, apart from a bare column's identity.
 var transforms = []string{"year", "month", "day", "hour"}
 
-func (it item) silver() Silver {
-	var s Silver
+func (it item) silver() smelt.Silver {
+	var s smelt.Silver
 	fields := it.fields(nil, []string{"partition", "unique", "expect", "audit"})
 	if partition, ok := fields["partition"]; ok {
 		s.Partition = partition.partition()
@@ -29,34 +31,34 @@ func (it item) silver() Silver {
 	}
 	if expect, ok := fields["expect"]; ok {
 		for _, e := range expect.entries() {
-			s.Expect = append(s.Expect, Expectation{Name: e.name, Condition: e.condition("expectation")})
+			s.Expect = append(s.Expect, smelt.Expectation{Name: e.name, Condition: e.condition("expectation")})
 		}
 	}
 	if audit, ok := fields["audit"]; ok {
 		for _, e := range audit.entries() {
-			s.Audit = append(s.Audit, Audit{Name: e.name, Condition: e.condition("audit")})
+			s.Audit = append(s.Audit, smelt.Audit{Name: e.name, Condition: e.condition("audit")})
 		}
 	}
 	return s
 }
 
 // partition reads one field, or a list of them.
-func (it item) partition() []PartitionField {
+func (it item) partition() []smelt.PartitionField {
 	fields := []item{it}
 	if len(it.node.Content) > 0 {
 		fields = it.list()
 	}
-	var partition []PartitionField
+	var partition []smelt.PartitionField
 	for _, f := range fields {
 		text, ok := f.text()
 		if !ok {
 			continue
 		}
-		field := PartitionField{Transform: "identity", Column: text}
+		field := smelt.PartitionField{Transform: "identity", Column: text}
 		if m := partitionBy.FindStringSubmatch(text); m != nil {
-			field = PartitionField{Transform: strings.ToLower(m[1]), Column: m[2]}
+			field = smelt.PartitionField{Transform: strings.ToLower(m[1]), Column: m[2]}
 			if !slices.Contains(transforms, field.Transform) {
-				f.fault("unknown transform %q%s; a bare column is taken as it is", m[1], DidYouMean(m[1], transforms...))
+				f.fault("unknown transform %q%s; a bare column is taken as it is", m[1], smelt.DidYouMean(m[1], transforms...))
 			}
 		}
 		if !plainName.MatchString(field.Column) {
@@ -102,7 +104,7 @@ func (e entry) condition(kind string) string {
 }
 
 // model is not ok when no SQL can be read for it.
-func (e entry) model() (m Model, ok bool) {
+func (e entry) model() (m smelt.Model, ok bool) {
 	m.Name = e.name
 	fields := e.fields([]string{"window", "column"}, nil)
 	if window, ok := fields["window"]; ok {

@@ -1,4 +1,4 @@
-package smelt
+package pipeline
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"smelt"
 )
 
 const maxTestPartition = 1023 // far more than a test that a person reads needs
@@ -20,7 +22,7 @@ func (r *testReader) events(data []byte, line int) {
 		if len(bytes.TrimSpace(text)) == 0 || text[0] == '#' {
 			continue
 		}
-		record := Record{Timestamp: NoTimestamp, Value: text}
+		record := smelt.Record{Timestamp: smelt.NoTimestamp, Value: text}
 		if bytes.HasPrefix(text, []byte(`{"_`)) {
 			record.Value = nil
 			if err := wrapped(text, &record); err != nil {
@@ -35,7 +37,7 @@ func (r *testReader) events(data []byte, line int) {
 }
 
 // wrapped reads a line that tells more of a record than its value.
-func wrapped(line []byte, record *Record) error {
+func wrapped(line []byte, record *smelt.Record) error {
 	members, err := objectMembers(line)
 	if err != nil {
 		return err
@@ -60,7 +62,7 @@ func wrapped(line []byte, record *Record) error {
 		case "_headers":
 			record.Headers, err = testHeaders(m.value)
 		default:
-			return fmt.Errorf("unknown key %q%s", m.name, DidYouMean(m.name,
+			return fmt.Errorf("unknown key %q%s", m.name, smelt.DidYouMean(m.name,
 				"_value", "_value_base64", "_tombstone", "_timestamp", "_key", "_partition", "_headers"))
 		}
 		if err != nil {
@@ -73,7 +75,7 @@ func wrapped(line []byte, record *Record) error {
 	return nil
 }
 
-func setValue(record *Record, m member) error {
+func setValue(record *smelt.Record, m member) error {
 	var text string
 	switch {
 	case m.name == "_tombstone":
@@ -116,18 +118,18 @@ func testTimestamp(value json.RawMessage) (int64, error) {
 	return t.UnixMilli(), nil
 }
 
-func testHeaders(value json.RawMessage) ([]Header, error) {
+func testHeaders(value json.RawMessage) ([]smelt.Header, error) {
 	members, err := objectMembers(value)
 	if err != nil {
 		return nil, err
 	}
-	headers := make([]Header, len(members))
+	headers := make([]smelt.Header, len(members))
 	for i, m := range members {
 		var text string
 		if err := jsonString(m.value, &text); err != nil {
 			return nil, fmt.Errorf("%q: %w", m.name, err)
 		}
-		headers[i] = Header{Name: m.name, Value: []byte(text)}
+		headers[i] = smelt.Header{Name: m.name, Value: []byte(text)}
 	}
 	return headers, nil
 }

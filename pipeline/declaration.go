@@ -1,9 +1,11 @@
-package smelt
+package pipeline
 
 import (
 	"slices"
 	"strings"
 	"time"
+
+	"smelt"
 )
 
 const (
@@ -12,7 +14,7 @@ const (
 	maxWatermark = 31 * day // what comes later is history, not late
 )
 
-func (root item) pipeline(p *Pipeline) {
+func (root item) pipeline(p *smelt.Pipeline) {
 	top := root.fields([]string{"source", "events"}, []string{"references", "silver", "gold", "retain"})
 	if source, ok := top["source"]; ok {
 		if topic, ok := source.fields([]string{"kafka"}, nil)["kafka"]; ok {
@@ -54,9 +56,9 @@ func (it item) topic() string {
 	return name
 }
 
-func (it item) events() Events {
+func (it item) events() smelt.Events {
 	fields := it.fields([]string{"time", "columns"}, []string{"watermark"})
-	events := Events{Watermark: defaultWatermark}
+	events := smelt.Events{Watermark: defaultWatermark}
 	if watermark, ok := fields["watermark"]; ok {
 		events.Watermark = watermark.duration(0, maxWatermark)
 	}
@@ -71,7 +73,7 @@ func (it item) events() Events {
 }
 
 // eventTime checks that the column of the event time can hold it.
-func (it item) eventTime(events Events) {
+func (it item) eventTime(events smelt.Events) {
 	if events.Time == "" || len(events.Columns) == 0 {
 		return
 	}
@@ -86,19 +88,19 @@ func (it item) eventTime(events Events) {
 }
 
 // declared looks a column up by its exact name. One that is not there is a fault.
-func (it item) declared(name string, columns []Column) (Column, bool) {
+func (it item) declared(name string, columns []smelt.Column) (smelt.Column, bool) {
 	names := make([]string, len(columns))
 	for i, c := range columns {
 		if names[i] = c.Name; c.Name == name {
 			return c, true
 		}
 	}
-	it.fault("no column %q under events.columns%s", name, DidYouMean(name, names...))
-	return Column{}, false
+	it.fault("no column %q under events.columns%s", name, smelt.DidYouMean(name, names...))
+	return smelt.Column{}, false
 }
 
-func (it item) columns() []Column {
-	var columns []Column
+func (it item) columns() []smelt.Column {
+	var columns []smelt.Column
 	seen := map[string]string{}
 	for _, e := range it.entries() {
 		folded := strings.ToLower(e.name)
@@ -118,8 +120,8 @@ func (it item) columns() []Column {
 
 // column reads "varchar not null" or {type: timestamptz not null, unit: ms}. Its
 // type has no name when that is invalid.
-func (e entry) column() Column {
-	c := Column{Name: e.name}
+func (e entry) column() smelt.Column {
+	c := smelt.Column{Name: e.name}
 	declared, unit, round := e.item, item{}, item{}
 	if len(e.node.Content) > 0 {
 		fields := e.fields([]string{"type"}, []string{"unit", "round"})
@@ -142,12 +144,12 @@ func (e entry) column() Column {
 		c.Type.Unit = unit.unit(c.Type)
 	}
 	if round.node != nil && round.round(c.Type) {
-		c.Type.round()
+		setRound(&c.Type)
 	}
 	return c
 }
 
-func (it item) unit(t Type) string {
+func (it item) unit(t smelt.Type) string {
 	unit, ok := it.text()
 	switch {
 	case !ok:
@@ -160,11 +162,11 @@ func (it item) unit(t Type) string {
 }
 
 // round reads whether the decimals of a type are rounded.
-func (it item) round(t Type) bool {
+func (it item) round(t smelt.Type) bool {
 	text, ok := it.text()
 	switch {
 	case !ok:
-	case !t.hasDecimal():
+	case !hasDecimal(t):
 		it.fault("round goes with a decimal, not with a %s", strings.ToLower(t.String()))
 	case text != "true" && text != "false":
 		it.fault("%q is neither true nor false", text)
@@ -172,8 +174,8 @@ func (it item) round(t Type) bool {
 	return text == "true"
 }
 
-func (e entry) reference(columns []Column) Reference {
-	r := Reference{Name: e.name}
+func (e entry) reference(columns []smelt.Column) smelt.Reference {
+	r := smelt.Reference{Name: e.name}
 	if fault := tableNameFault(e.name); fault != "" {
 		e.key.fault("reference %q: %s", e.name, fault)
 	}

@@ -1,4 +1,4 @@
-package smelt
+package pipeline
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"smelt"
 )
 
 const (
@@ -28,12 +30,9 @@ const (
 type document struct {
 	file   string
 	lines  []string
-	faults Faults
-	marks  map[string]mark // of every value, by its path
+	faults smelt.Faults
+	places map[string]smelt.Place // of every value, by its path
 }
-
-// mark is a place in a document, from 1.
-type mark struct{ line, col int }
 
 // item is a value in a document.
 type item struct {
@@ -52,7 +51,7 @@ type entry struct {
 // parseYAML reads the one document of a file. The root is no item (ok is
 // false) when the file cannot be read at all.
 func parseYAML(file string, data []byte) (doc *document, root item, ok bool) {
-	doc = &document{file: file, lines: strings.Split(string(data), "\n"), marks: map[string]mark{}}
+	doc = &document{file: file, lines: strings.Split(string(data), "\n"), places: map[string]smelt.Place{}}
 	loader, err := yaml.NewLoader(bytes.NewReader(data),
 		yaml.WithV4Defaults(), yaml.WithUniqueKeys(false),
 		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxYAMLDepth))))
@@ -87,7 +86,7 @@ func parseYAML(file string, data []byte) (doc *document, root item, ok bool) {
 
 func (d *document) add(line, col int, format string, args ...any) {
 	if len(d.faults) < maxFaults {
-		d.faults = append(d.faults, Fault{d.file, line, col, fmt.Sprintf(format, args...)})
+		d.faults = append(d.faults, smelt.Fault{File: d.file, Line: line, Col: col, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -102,12 +101,12 @@ func (d *document) syntax(err error) {
 		d.add(0, 0, "not YAML: %v", err)
 		return
 	}
-	at := mark{load.Mark.Line, load.Mark.Column}
-	if at.line > 0 && at.line <= len(d.lines) && strings.HasPrefix(strings.TrimLeft(d.lines[at.line-1], " "), "\t") {
-		d.add(at.line, at.col, "a tab: indent with spaces")
+	at := smelt.Place{Line: load.Mark.Line, Col: load.Mark.Column}
+	if at.Line > 0 && at.Line <= len(d.lines) && strings.HasPrefix(strings.TrimLeft(d.lines[at.Line-1], " "), "\t") {
+		d.add(at.Line, at.Col, "a tab: indent with spaces")
 		return
 	}
-	d.add(at.line, at.col, "not YAML: %s", strings.TrimSpace(load.ContextMsg+" "+load.Message))
+	d.add(at.Line, at.Col, "not YAML: %s", strings.TrimSpace(load.ContextMsg+" "+load.Message))
 }
 
 // strict refuses what YAML offers and a declaration has no need of: anchors,
@@ -185,11 +184,9 @@ func (it item) name() string {
 
 func (it item) child(name string, node *yaml.Node) item {
 	path := append(it.path[:len(it.path):len(it.path)], name)
-	it.doc.marks[pathKey(path)] = mark{node.Line, node.Column}
+	it.doc.places[strings.Join(path, "\x00")] = smelt.Place{Line: node.Line, Col: node.Column}
 	return item{it.doc, node, path}
 }
-
-func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
 // is says whether the item has the kind, and adds a fault when it has not.
 // What strict has refused already is not told again.
@@ -273,7 +270,7 @@ func (it item) fields(needed, optional []string) map[string]item {
 	fields := map[string]item{}
 	for _, e := range it.entries() {
 		if !slices.Contains(known, e.name) {
-			e.key.fault("unknown key %q%s", e.name, DidYouMean(e.name, known...))
+			e.key.fault("unknown key %q%s", e.name, smelt.DidYouMean(e.name, known...))
 			continue
 		}
 		fields[e.name] = e.item

@@ -1,9 +1,12 @@
-package smelt
+package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"smelt"
 )
 
 // A column is declared as its type, and "not null" where it holds:
@@ -19,6 +22,13 @@ const (
 	maxTypeDepth = 16 // types within types; more is a mistake, and the parser recurses
 	maxPrecision = 38 // decimal digits, of DuckDB and of Iceberg
 )
+
+// typeNames are the types of a column that stand alone. decimal(p,s), struct(…)
+// and lists, T[], are the others.
+var typeNames = []string{
+	"varchar", "boolean", "tinyint", "smallint", "integer", "bigint",
+	"float", "double", "date", "timestamptz", "uuid", "json",
+}
 
 // typeAliases maps names that other systems use to ours. They are refused with
 // the suggestion: one spelling a type, the one that every later message uses.
@@ -45,10 +55,10 @@ type typeFault struct {
 func (f *typeFault) Error() string { return f.message }
 
 // parseColumn reads a column's declaration. Its error is a *typeFault.
-func parseColumn(text string) (t Type, notNull bool, err error) {
+func parseColumn(text string) (t smelt.Type, notNull bool, err error) {
 	p := &typeParser{text: text}
 	if t, err = p.parse(0); err != nil {
-		return Type{}, false, err
+		return smelt.Type{}, false, err
 	}
 	start := p.skip()
 	if strings.EqualFold(p.word(), "not") && strings.EqualFold(p.word(), "null") {
@@ -57,7 +67,7 @@ func parseColumn(text string) (t Type, notNull bool, err error) {
 		p.pos = start
 	}
 	if at := p.skip(); at < len(text) {
-		return Type{}, false, p.faultf(at, "unexpected %q after the type: only \"not null\" may follow", text[at:])
+		return smelt.Type{}, false, p.faultf(at, "unexpected %q after the type: only \"not null\" may follow", text[at:])
 	}
 	return t, notNull, nil
 }
@@ -71,29 +81,29 @@ func (p *typeParser) faultf(offset int, format string, args ...any) error {
 	return &typeFault{offset, fmt.Sprintf(format, args...)}
 }
 
-func (p *typeParser) parse(depth int) (Type, error) {
+func (p *typeParser) parse(depth int) (smelt.Type, error) {
 	if depth > maxTypeDepth {
-		return Type{}, p.faultf(p.pos, "more than %d types within one another", maxTypeDepth)
+		return smelt.Type{}, p.faultf(p.pos, "more than %d types within one another", maxTypeDepth)
 	}
 	t, err := p.base(depth)
 	for err == nil && p.accept('[') {
 		if depth++; depth > maxTypeDepth {
-			return Type{}, p.faultf(p.pos, "more than %d types within one another", maxTypeDepth)
+			return smelt.Type{}, p.faultf(p.pos, "more than %d types within one another", maxTypeDepth)
 		}
 		if !p.accept(']') {
-			return Type{}, p.faultf(p.pos, `expected "]": a list is written varchar[]`)
+			return smelt.Type{}, p.faultf(p.pos, `expected "]": a list is written varchar[]`)
 		}
-		t = Type{Name: "list", Elem: &Type{Name: t.Name, Elem: t.Elem, Fields: t.Fields}}
+		t = smelt.Type{Name: "list", Elem: &smelt.Type{Name: t.Name, Elem: t.Elem, Fields: t.Fields}}
 	}
 	return t, err
 }
 
-func (p *typeParser) base(depth int) (Type, error) {
+func (p *typeParser) base(depth int) (smelt.Type, error) {
 	start := p.skip()
 	name := strings.ToLower(p.word())
 	switch {
 	case name == "":
-		return Type{}, p.faultf(start, "expected a type, such as varchar")
+		return smelt.Type{}, p.faultf(start, "expected a type, such as varchar")
 	case name == "decimal":
 		return p.decimal(start)
 	case name == "struct":
@@ -101,60 +111,60 @@ func (p *typeParser) base(depth int) (Type, error) {
 	}
 	for _, known := range typeNames {
 		if name == known {
-			return Type{Name: name}, nil
+			return smelt.Type{Name: name}, nil
 		}
 	}
 	written := p.text[start:p.pos]
 	if alias, ok := typeAliases[name]; ok {
-		return Type{}, p.faultf(start, "unknown type %q: did you mean %q?", written, alias)
+		return smelt.Type{}, p.faultf(start, "unknown type %q: did you mean %q?", written, alias)
 	}
 	known := append([]string{"decimal(p,s)", "struct(…)"}, typeNames...)
-	return Type{}, p.faultf(start, "unknown type %q%s", written, DidYouMean(written, known...))
+	return smelt.Type{}, p.faultf(start, "unknown type %q%s", written, smelt.DidYouMean(written, known...))
 }
 
-func (p *typeParser) decimal(start int) (Type, error) {
+func (p *typeParser) decimal(start int) (smelt.Type, error) {
 	if !p.accept('(') {
-		return Type{}, p.faultf(start, "a decimal needs its digits and how many of them are decimals: decimal(10,2)")
+		return smelt.Type{}, p.faultf(start, "a decimal needs its digits and how many of them are decimals: decimal(10,2)")
 	}
 	at := p.skip()
 	precision, okP := p.number()
 	comma := p.accept(',')
 	scale, okS := p.number()
 	if !okP || !comma || !okS || !p.accept(')') {
-		return Type{}, p.faultf(p.skip(), "a decimal is written decimal(10,2), and in braces with quotes: {type: 'decimal(10,2)'}")
+		return smelt.Type{}, p.faultf(p.skip(), "a decimal is written decimal(10,2), and in braces with quotes: {type: 'decimal(10,2)'}")
 	}
 	if precision < 1 || precision > maxPrecision || scale > precision {
-		return Type{}, p.faultf(at, "a decimal has 1 to %d digits, and no more decimals than digits", maxPrecision)
+		return smelt.Type{}, p.faultf(at, "a decimal has 1 to %d digits, and no more decimals than digits", maxPrecision)
 	}
-	return Type{Name: fmt.Sprintf("decimal(%d,%d)", precision, scale)}, nil
+	return smelt.Type{Name: fmt.Sprintf("decimal(%d,%d)", precision, scale)}, nil
 }
 
-func (p *typeParser) structure(start, depth int) (Type, error) {
+func (p *typeParser) structure(start, depth int) (smelt.Type, error) {
 	if !p.accept('(') {
-		return Type{}, p.faultf(start, "a struct needs its fields: struct(lat double, lon double)")
+		return smelt.Type{}, p.faultf(start, "a struct needs its fields: struct(lat double, lon double)")
 	}
-	t := Type{Name: "struct"}
+	t := smelt.Type{Name: "struct"}
 	seen := map[string]bool{}
 	for {
 		at := p.skip()
 		name, err := p.fieldName()
 		if err != nil {
-			return Type{}, err
+			return smelt.Type{}, err
 		}
 		if seen[strings.ToLower(name)] {
-			return Type{}, p.faultf(at, "two fields are named %q, as SQL sees it", name)
+			return smelt.Type{}, p.faultf(at, "two fields are named %q, as SQL sees it", name)
 		}
 		seen[strings.ToLower(name)] = true
 		field, err := p.parse(depth + 1)
 		if err != nil {
-			return Type{}, err
+			return smelt.Type{}, err
 		}
-		t.Fields = append(t.Fields, Column{Name: name, Type: field})
+		t.Fields = append(t.Fields, smelt.Column{Name: name, Type: field})
 		if p.accept(')') {
 			return t, nil
 		}
 		if !p.accept(',') {
-			return Type{}, p.faultf(p.skip(), `expected "," or ")" after the field %q; "not null" goes with whole columns only`, name)
+			return smelt.Type{}, p.faultf(p.skip(), `expected "," or ")" after the field %q; "not null" goes with whole columns only`, name)
 		}
 	}
 }
@@ -214,3 +224,23 @@ func (p *typeParser) number() (int, bool) {
 func isWord(c byte, inside bool) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || inside && '0' <= c && c <= '9'
 }
+
+// hasDecimal says whether a type is a decimal, or has one in it.
+func hasDecimal(t smelt.Type) bool {
+	if t.Elem != nil {
+		return hasDecimal(*t.Elem)
+	}
+	return decimal(t) || slices.ContainsFunc(t.Fields, func(f smelt.Column) bool { return hasDecimal(f.Type) })
+}
+
+// setRound has a type's decimals rounded: itself, or those in it.
+func setRound(t *smelt.Type) {
+	if t.Round = decimal(*t); t.Elem != nil {
+		setRound(t.Elem)
+	}
+	for i := range t.Fields {
+		setRound(&t.Fields[i].Type)
+	}
+}
+
+func decimal(t smelt.Type) bool { return strings.HasPrefix(t.Name, "decimal(") }

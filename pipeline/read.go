@@ -1,4 +1,4 @@
-package smelt
+package pipeline
 
 import (
 	"bytes"
@@ -11,36 +11,37 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"smelt"
 )
 
 const (
-	declarationFile = "pipeline.yml"
-	silverFile      = "silver.sql"
-	testFile        = "test.txtar"
+	silverFile = "silver.sql"
+	testFile   = "test.txtar"
 
 	maxDeclaration = 1 << 20 // bytes of pipeline.yml
 	maxSQL         = 1 << 20 // bytes of a SELECT
 	maxTest        = 8 << 20 // bytes of test.txtar
 )
 
-// ReadPipelines reads every folder of fsys as a pipeline; files beside them, and
+// ReadAll reads every folder of fsys as a pipeline; files beside them, and
 // names that begin with a dot, are left alone. Its error is marked
-// [ErrPipeline] and holds the [Faults] of all the folders; the pipelines that
+// [smelt.ErrPipeline] and holds the [smelt.Faults] of all the folders; the pipelines that
 // have none are returned with it, so that a check can go on with them.
-func ReadPipelines(fsys fs.FS) ([]*Pipeline, error) {
+func ReadAll(fsys fs.FS) ([]*smelt.Pipeline, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
-		return nil, Mark(ErrPipeline, fmt.Errorf("read the folder of pipelines: %w", err))
+		return nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("read the folder of pipelines: %w", err))
 	}
-	var pipelines []*Pipeline
-	var faults Faults
+	var pipelines []*smelt.Pipeline
+	var faults smelt.Faults
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") || !isFolder(fsys, e.Name()) {
 			continue
 		}
-		p, err := ReadPipeline(fsys, e.Name())
+		p, err := Read(fsys, e.Name())
 		if err != nil {
-			var own Faults
+			var own smelt.Faults
 			errors.As(err, &own)
 			faults = append(faults, own...)
 			continue
@@ -49,7 +50,7 @@ func ReadPipelines(fsys fs.FS) ([]*Pipeline, error) {
 	}
 	faults = append(faults, tableClashes(pipelines)...)
 	if len(pipelines)+len(faults) == 0 {
-		faults = Faults{{File: ".", Message: "no pipelines here: each is a folder that has a " + declarationFile}}
+		faults = smelt.Faults{{File: ".", Message: "no pipelines here: each is a folder that has a " + smelt.DeclarationFile}}
 	}
 	return pipelines, faults.Err()
 }
@@ -61,9 +62,9 @@ func isFolder(fsys fs.FS, name string) bool {
 }
 
 // tableClashes finds two models whose tables have one name: a's b_c and a_b's c.
-func tableClashes(pipelines []*Pipeline) Faults {
-	var faults Faults
-	owner := map[string]*Pipeline{}
+func tableClashes(pipelines []*smelt.Pipeline) smelt.Faults {
+	var faults smelt.Faults
+	owner := map[string]*smelt.Pipeline{}
 	for _, p := range pipelines {
 		for _, m := range p.Gold {
 			table := p.Name + "_" + m.Name
@@ -77,24 +78,24 @@ func tableClashes(pipelines []*Pipeline) Faults {
 	return faults
 }
 
-// ReadPipeline reads the pipeline in the folder dir of fsys and checks all that
-// can be told without running its SQL. Its error is marked [ErrPipeline] and
-// holds every fault, as [Faults].
-func ReadPipeline(fsys fs.FS, dir string) (*Pipeline, error) {
+// Read reads the pipeline in the folder dir of fsys and checks all that
+// can be told without running its SQL. Its error is marked [smelt.ErrPipeline] and
+// holds every fault, as [smelt.Faults].
+func Read(fsys fs.FS, dir string) (*smelt.Pipeline, error) {
 	f := &folder{fsys: fsys, dir: dir}
-	p := &Pipeline{Name: path.Base(dir), Dir: dir}
+	p := &smelt.Pipeline{Name: path.Base(dir), Dir: dir}
 	if fault := tableNameFault(p.Name); fault != "" {
-		f.fault(declarationFile, 0, 0, "the folder's name, %q, is the pipeline's: %s", p.Name, fault)
+		f.fault(smelt.DeclarationFile, 0, 0, "the folder's name, %q, is the pipeline's: %s", p.Name, fault)
 	}
-	data, ok := f.read(declarationFile, maxDeclaration)
+	data, ok := f.read(smelt.DeclarationFile, maxDeclaration)
 	if !ok {
 		return nil, f.faults.Err()
 	}
-	doc, root, ok := parseYAML(path.Join(dir, declarationFile), data)
+	doc, root, ok := parseYAML(path.Join(dir, smelt.DeclarationFile), data)
 	if ok {
 		root.pipeline(p)
 		p.Doc = headComment(data)
-		p.marks = doc.marks
+		p.Places = doc.places
 	}
 	f.faults = append(f.faults, doc.faults...)
 	p.Silver.SQL = f.sql(silverFile)
@@ -111,29 +112,15 @@ func ReadPipeline(fsys fs.FS, dir string) (*Pipeline, error) {
 	return p, nil
 }
 
-// Fault makes a fault at the place of a key of pipeline.yml, given as the keys
-// (and numbers from 0) that lead to it: "silver", "partition", "0". Where that
-// has no place, it is at the nearest key above.
-func (p *Pipeline) Fault(message string, keys ...string) Fault {
-	f := Fault{File: path.Join(p.Dir, declarationFile), Message: message}
-	for n := len(keys); n > 0; n-- {
-		if m, ok := p.marks[pathKey(keys[:n])]; ok {
-			f.Line, f.Col = m.line, m.col
-			break
-		}
-	}
-	return f
-}
-
 // folder is the folder of a pipeline that is being read.
 type folder struct {
 	fsys   fs.FS
 	dir    string
-	faults Faults
+	faults smelt.Faults
 }
 
 func (f *folder) fault(name string, line, col int, format string, args ...any) {
-	f.faults = append(f.faults, Fault{path.Join(f.dir, name), line, col, fmt.Sprintf(format, args...)})
+	f.faults = append(f.faults, smelt.Fault{File: path.Join(f.dir, name), Line: line, Col: col, Message: fmt.Sprintf(format, args...)})
 }
 
 // read reads a whole file of UTF-8 text, a byte order mark left out.
@@ -188,7 +175,7 @@ func (f *folder) sql(name string) string {
 }
 
 // test reads test.txtar, when there is one, and checks that it is about p.
-func (f *folder) test(p *Pipeline) {
+func (f *folder) test(p *smelt.Pipeline) {
 	if _, err := fs.Stat(f.fsys, path.Join(f.dir, testFile)); errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -199,13 +186,13 @@ func (f *folder) test(p *Pipeline) {
 	p.Test = data
 	t, err := ReadTest(data)
 	if err != nil {
-		var own Faults
+		var own smelt.Faults
 		errors.As(err, &own)
 		f.faults = append(f.faults, own.Under(f.dir)...)
 		return
 	}
 	for _, ref := range t.References {
-		at := slices.IndexFunc(p.References, func(r Reference) bool { return r.Name == ref.Name })
+		at := slices.IndexFunc(p.References, func(r smelt.Reference) bool { return r.Name == ref.Name })
 		if at < 0 {
 			f.fault(testFile, ref.line, 0, "pipeline.yml declares no reference %q", ref.Name)
 		} else if key := p.References[at].Key; !slices.Contains(ref.Columns, key) {
@@ -213,14 +200,14 @@ func (f *folder) test(p *Pipeline) {
 		}
 	}
 	for _, gold := range t.Gold {
-		if !slices.ContainsFunc(p.Gold, func(m Model) bool { return m.Name == gold.Name }) {
+		if !slices.ContainsFunc(p.Gold, func(m smelt.Model) bool { return m.Name == gold.Name }) {
 			f.fault(testFile, gold.line, 0, "pipeline.yml declares no gold model %q", gold.Name)
 		}
 	}
 }
 
 // strangers finds SQL that nothing would run.
-func (f *folder) strangers(p *Pipeline) {
+func (f *folder) strangers(p *smelt.Pipeline) {
 	entries, err := fs.ReadDir(f.fsys, f.dir)
 	if err != nil {
 		f.fault("", 0, 0, "%v", err)
@@ -228,10 +215,10 @@ func (f *folder) strangers(p *Pipeline) {
 	for _, e := range entries {
 		name, isSQL := strings.CutSuffix(e.Name(), ".sql")
 		if !isSQL || e.Name() == silverFile || strings.HasPrefix(name, ".") ||
-			slices.ContainsFunc(p.Gold, func(m Model) bool { return m.Name == name }) {
+			slices.ContainsFunc(p.Gold, func(m smelt.Model) bool { return m.Name == name }) {
 			continue
 		}
-		f.fault(e.Name(), 0, 0, "no model of this name, %s, stands under gold: in %s", strconv.Quote(name), declarationFile)
+		f.fault(e.Name(), 0, 0, "no model of this name, %s, stands under gold: in %s", strconv.Quote(name), smelt.DeclarationFile)
 	}
 }
 

@@ -1,8 +1,10 @@
-package smelt
+package pipeline
 
 import (
 	"strconv"
 	"time"
+
+	"smelt"
 )
 
 const (
@@ -16,8 +18,8 @@ const (
 
 // retain reads how long the data of a pipeline is kept, and refuses what would
 // take rows away before they have served.
-func (it item) retain(p *Pipeline) Retain {
-	var r Retain
+func (it item) retain(p *smelt.Pipeline) smelt.Retain {
+	var r smelt.Retain
 	fields := it.fields(nil, []string{"bronze", "silver", "gold"})
 	if bronze, ok := fields["bronze"]; ok {
 		r.Bronze = bronze.duration(minRetain, maxRetain)
@@ -33,7 +35,7 @@ func (it item) retain(p *Pipeline) Retain {
 	return r
 }
 
-func (it item) retainSilver(kept time.Duration, p *Pipeline) {
+func (it item) retainSilver(kept time.Duration, p *smelt.Pipeline) {
 	if kept == 0 { // told already
 		return
 	}
@@ -49,7 +51,7 @@ func (it item) retainSilver(kept time.Duration, p *Pipeline) {
 	}
 }
 
-func (it item) retainGold(kept time.Duration, p *Pipeline) {
+func (it item) retainGold(kept time.Duration, p *smelt.Pipeline) {
 	if kept == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package smelt_test
+package pipeline_test
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"smelt"
+	"smelt/pipeline"
 )
 
 const someTest = `Prose.
@@ -33,7 +34,7 @@ a,b
 
 func TestReadTest(t *testing.T) {
 	t.Parallel()
-	test, err := smelt.ReadTest([]byte(someTest))
+	test, err := pipeline.ReadTest([]byte(someTest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,19 +73,19 @@ func TestReadTest(t *testing.T) {
 
 func TestFormat(t *testing.T) {
 	t.Parallel()
-	test, err := smelt.ReadTest([]byte("-- events.ndjson --\n1\n-- gold/b.csv --\na\n-- silver.csv --\nx,y\n1,2\n"))
+	test, err := pipeline.ReadTest([]byte("-- events.ndjson --\n1\n-- gold/b.csv --\na\n-- silver.csv --\nx,y\n1,2\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	test.Silver = nil
 	test.Gold[0].Rows = [][]string{{""}, {"-- b --"}, {" "}, {"a\r\nb"}, {`\n`}}
-	test.Quarantine = &smelt.TestTable{Name: "quarantine", Columns: []string{"-- a", "b --"}}
+	test.Quarantine = &pipeline.TestTable{Name: "quarantine", Columns: []string{"-- a", "b --"}}
 	want := "-- events.ndjson --\n1\n-- gold/b.csv --\na\n\"\"\n\"-- b --\"\n\" \"\na\\r\\nb\n\\\\n\n" +
 		"-- quarantine.csv --\n\"-- a\",b --\n"
 	if got := string(test.Format()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	again, err := smelt.ReadTest([]byte(want))
+	again, err := pipeline.ReadTest([]byte(want))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestReadTestFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := smelt.ReadTest([]byte(tt.text))
+			_, err := pipeline.ReadTest([]byte(tt.text))
 			wantFaults(t, err, "", tt.want)
 		})
 	}
@@ -139,13 +140,13 @@ func FuzzTest(f *testing.F) {
 	f.Add([]byte("-- events.ndjson --\r\n{\"_value\":\r\n-- silver.csv --\r\n\"-- x --\"\r\n"))
 	f.Add([]byte("-- events.ndjson --\n-- gold/a.csv --\na\n\" \\n\"\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		test, err := smelt.ReadTest(data)
+		test, err := pipeline.ReadTest(data)
 		if err != nil {
 			checkFaults(t, err, string(data))
 			return
 		}
 		text := test.Format()
-		again, err := smelt.ReadTest(text)
+		again, err := pipeline.ReadTest(text)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, text)
 		}
