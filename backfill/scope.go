@@ -182,7 +182,7 @@ func (j *Job) unmatched(t *table.Table) criterion {
 		condition := fmt.Sprintf("list_contains(string_split(s._unmatched, ', '), %s)", duck.Literal(r.Name))
 		if column := j.keyColumn(r, t); column.Name != "" {
 			// Only so does a bounded scope come to its end: it has fewer rows each time.
-			condition += fmt.Sprintf(" AND s.%s IN (SELECT %s FROM reference.%s)", duck.Quote(column.Name), duck.Quote(r.Key), duck.Quote(r.Name))
+			condition += fmt.Sprintf(" AND EXISTS (FROM reference.%s AS r WHERE %s)", duck.Quote(r.Name), j.refiner.Matches(r, "s", column, "r"))
 		} else {
 			j.scope.Most = 0
 		}

@@ -8,4 +8,5 @@ const (
 	ReasonFiltered   = "filtered"
 	ReasonDuplicate  = "duplicate"
 	ReasonTooLarge   = "too large"
+	ReasonSQLError   = "sql error" // silver.sql, or an expectation, throws on the record
 )

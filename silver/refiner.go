@@ -163,15 +163,17 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, 
 		if r.records.Batch.Len() == 0 {
 			return nil
 		}
-		s, err := r.sift(ctx, now, nil)
-		if err != nil {
-			return err
+		err := r.refine(ctx, now, yield)
+		for duck.Thrown(err) {
+			if err := r.setAside(ctx, err, r.silverRows(now), nil); err != nil {
+				return err
+			}
+			err = r.refine(ctx, now, yield)
 		}
-		if err := r.yield(s, now, yield); err != nil {
-			return err
+		if err == nil {
+			r.records.Reset()
 		}
-		r.records.Reset()
-		return nil
+		return err
 	}
 	for _, ref := range objects {
 		err := bronze.EachLine(path(ref), func(line []byte) error {
@@ -197,8 +199,12 @@ func (r *Refiner) Refine(ctx context.Context, objects []bronze.Ref, dir string, 
 	return part()
 }
 
-// yield shows what became of the records that are being worked on.
-func (r *Refiner) yield(s *sifted, now time.Time, yield func(Refined) error) error {
+// refine shows what becomes of the records that are being worked on.
+func (r *Refiner) refine(ctx context.Context, now time.Time, yield func(Refined) error) error {
+	s, err := r.sift(ctx, now, nil)
+	if err != nil {
+		return err
+	}
 	r.all.Only = r.all.Only[:0]
 	for row := range r.records.Batch.Len() {
 		r.all.Only = append(r.all.Only, int32(row))

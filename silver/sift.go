@@ -187,6 +187,36 @@ func (r *Refiner) silverRows(now time.Time) string {
 	return fmt.Sprintf("(SELECT %s FROM work.transform AS s%s)", strings.Join(append(casts, own...), ", "), join)
 }
 
+// Matches is the condition that a column of a relation has the key of a reference's row.
+// It compares by value and never throws: a text that is no value of the key's type is
+// the key of no row.
+func (r *Refiner) Matches(ref smelt.Reference, relation string, column smelt.Column, row string) string {
+	value, key := relation+"."+duck.Quote(column.Name), row+"."+duck.Quote(ref.Key)
+	have, want := column.Type.String(), column.Type.String()
+	for _, t := range r.refs.Tables {
+		for _, c := range t.Columns {
+			if t.Reference.Name == ref.Name && c.Name == ref.Key {
+				want = c.Type.String()
+			}
+		}
+	}
+	switch {
+	case have == want || numeric(have) && numeric(want):
+	case have == "VARCHAR":
+		value = "TRY_CAST(" + value + " AS " + want + ")"
+	case want == "VARCHAR":
+		key = "TRY_CAST(" + key + " AS " + have + ")"
+	default:
+		value, key = value+"::VARCHAR", key+"::VARCHAR"
+	}
+	return value + " = " + key
+}
+
+// numeric says whether DuckDB compares a type with other numbers by value.
+func numeric(t string) bool {
+	return strings.HasSuffix(t, "INT") || t == "INTEGER" || t == "FLOAT" || t == "DOUBLE" || strings.HasPrefix(t, "DECIMAL")
+}
+
 // unmatchedColumns are those of work.unmatched: the records that lack a row in some
 // references, and the names of these.
 var unmatchedColumns = []smelt.Column{
@@ -206,8 +236,14 @@ func (r *Refiner) unmatched(ctx context.Context) error {
 	bronze := "bronze." + duck.Quote(r.Pipeline.Name)
 	var parts []string
 	for _, ref := range r.Pipeline.References {
-		parts = append(parts, fmt.Sprintf("SELECT %s, %s, %s AS name FROM %s AS b ANTI JOIN reference.%s AS r ON b.%s = r.%s WHERE b.%[6]s IS NOT NULL",
-			colPartition, colOffset, duck.Literal(ref.Name), bronze, duck.Quote(ref.Name), duck.Quote(ref.On), duck.Quote(ref.Key)))
+		on := smelt.Column{}
+		for _, c := range r.Pipeline.Events.Columns {
+			if c.Name == ref.On {
+				on = c
+			}
+		}
+		parts = append(parts, fmt.Sprintf("SELECT %s, %s, %s AS name FROM %s AS b ANTI JOIN reference.%s AS r ON %s WHERE b.%s IS NOT NULL",
+			colPartition, colOffset, duck.Literal(ref.Name), bronze, duck.Quote(ref.Name), r.Matches(ref, "b", on, "r"), duck.Quote(ref.On)))
 	}
 	query := fmt.Sprintf("SELECT %s, %s, string_agg(name, ', ' ORDER BY name) FROM (%s) GROUP BY ALL", colPartition, colOffset, strings.Join(parts, " UNION ALL "))
 	return r.session.Chunks(ctx, query, func(c duck.Chunk) error {

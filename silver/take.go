@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"smelt"
 	"smelt/bronze"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
@@ -45,11 +46,15 @@ func (s *Stage) take(ctx context.Context, p Pair, refs []bronze.Ref) (done taken
 	if err != nil {
 		return done, err
 	}
-	sifted, err := s.sift(ctx, now, duck.PartitionValues(future.Partition()))
-	if err != nil {
-		return done, err
+	sifted, rows, err := s.refine(ctx, t, future, filepath.Join(dir, "rows"), now)
+	for try := 1; duck.Thrown(err); try++ {
+		partition := duck.PartitionValues(future.Partition())
+		if err := s.setAside(ctx, err, staging.Relation(s.silverRows(now), future, s.transform.columns), partition); err != nil {
+			return done, err
+		}
+		sifted, rows, err = s.refine(ctx, t, future, filepath.Join(dir, fmt.Sprint("rows-", try)), now)
 	}
-	if err := s.deduplicate(ctx, t, sifted, now); err != nil {
+	if err != nil {
 		return done, err
 	}
 	after, err := account(before, done, sifted)
@@ -57,16 +62,25 @@ func (s *Stage) take(ctx context.Context, p Pair, refs []bronze.Ref) (done taken
 		return done, err
 	}
 	retire(&after, metas[:done.objects])
-	rows, err := s.place(ctx, future, sifted, filepath.Join(dir, "rows"), now)
-	if err != nil {
-		return done, err
-	}
 	if err := s.commit(ctx, p, future, after, sifted, rows, dir); err != nil {
 		return done, err
 	}
 	s.Log.Debug("silver step", "pipeline", s.Pipeline.Name, "records", done.records, "rows", len(sifted.stay()),
 		"rejected", sifted.rejects.count(), "objects", done.objects)
 	return done, nil
+}
+
+// refine makes files of the records that were read, and rejects.
+func (s *Stage) refine(ctx context.Context, t, future *table.Table, dir string, now time.Time) (*sifted, []smelt.DataFile, error) {
+	found, err := s.sift(ctx, now, duck.PartitionValues(future.Partition()))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.deduplicate(ctx, t, found, now); err != nil {
+		return nil, nil, err
+	}
+	rows, err := s.place(ctx, future, found, dir, now)
+	return found, rows, err
 }
 
 // deduplicate moves rows that repeat others to the rejects.

@@ -389,6 +389,30 @@ func Malformed(err error) bool {
 	return false
 }
 
+// Thrown says whether an error is one that SQL may throw on some rows and not on others:
+// a cast, an overflow, a bad date, error().
+func Thrown(err error) bool {
+	var de *duckdb.Error
+	if !errors.As(err, &de) {
+		return false
+	}
+	switch de.Type {
+	case duckdb.ErrorTypeInvalidInput, duckdb.ErrorTypeConversion, duckdb.ErrorTypeOutOfRange, duckdb.ErrorTypeInvalidType, duckdb.ErrorTypeMismatchType,
+		duckdb.ErrorTypeDivideByZero, duckdb.ErrorTypeObjectSize, duckdb.ErrorTypeDecimal, duckdb.ErrorTypeExpression, duckdb.ErrorTypeExecutor, duckdb.ErrorTypeNotImplemented:
+		return true
+	}
+	return false
+}
+
+// Message is DuckDB's own message in an error, without the statement.
+func Message(err error) string {
+	var de *duckdb.Error
+	if errors.As(err, &de) {
+		return de.Msg
+	}
+	return err.Error()
+}
+
 // OutOfMemory says whether a statement needed more than the memory limit.
 func OutOfMemory(err error) bool {
 	var de *duckdb.Error
