@@ -6,10 +6,9 @@ import (
 	"strconv"
 )
 
-// Instance names this process among those that work on one lake, for people: its
-// host and its process id, "build7-4711". Kafka knows it under this name, and
-// PostgreSQL; snapshots have it.
+// Instance is a readable name of this process: host and process id, "build7-4711". It is
+// the client id in Kafka, the application name in PostgreSQL and the app-id in snapshots.
 func Instance() string {
-	host, _ := os.Hostname() // one without a name is told by its process id
+	host, _ := os.Hostname() // without a host name the default is used
 	return cmp.Or(host, "smelt") + "-" + strconv.Itoa(os.Getpid())
 }

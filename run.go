@@ -16,76 +16,68 @@ import (
 
 // Line is what [Run] drives.
 type Line struct {
-	Ingest  []Stage // source to bronze: stepped without a pause
-	Refine  []Stage // bronze to silver: stepped as long as there is more, then every poll
-	Refresh []Stage // silver to gold: on a schedule
-	Mend    []Stage // what corrects silver by itself: on a schedule, and not at the end
-	Keep    []Stage // what keeps the lake in shape: now and then, and not at the end
+	Ingest  []Stage // source to bronze: stepped without pauses
+	Refine  []Stage // bronze to silver: stepped while there is more, then at intervals
+	Refresh []Stage // silver to gold: scheduled
+	Mend    []Stage // heals silver: scheduled, and not part of the final drain
+	Keep    []Stage // upkeep: scheduled, and not part of the final drain
 
-	// Freshness is within what time an event is in gold as a rule, if the stages keep
-	// up; DefaultFreshness when zero. How often stages look for work goes by it.
+	// Freshness is the time within which an event is usually in gold, if the stages
+	// keep up. It determines how often stages look for work. 0 means DefaultFreshness.
 	Freshness time.Duration
 
-	// Readers gives the stages that read a stage's table: they are stepped at once
-	// when it has done something, and else look for themselves what others have done.
-	// nil: none.
+	// Readers returns the stages that read a stage's table. They are stepped as soon
+	// as that stage has done something. For the work of other processes they poll.
+	// nil: there are none.
 	Readers func(stage string) []string
 
 	Log     *slog.Logger
-	Begin   func(stage string)                                            // called before each step, concurrently; nil: nobody is told
+	Begin   func(stage string)                                            // called before each step, concurrently; may be nil
 	Observe func(stage string, p Progress, took time.Duration, err error) // called after each step, concurrently
 
 	wakes map[string]func() // by the stage's name; set by Run
 }
 
-// DefaultFreshness leaves time for some thousands of events to share what a commit
-// costs.
+// DefaultFreshness is long enough for thousands of events to share the cost of a commit.
 const DefaultFreshness = 4 * time.Second
 
-// Of the freshness, a broker may keep records back for a GatherShare, and those of an
-// object may wait for each other for FlushTenths, in tenths. A lookShare of it is how
-// soon silver sees an object that another process has written, and gold a snapshot of
-// silver.
+// These are the parts of the freshness.
 const (
-	GatherShare = 8
-	FlushTenths = 8
-	lookShare   = 4
+	GatherShare = 8 // a broker may wait for 1/GatherShare of it to gather records
+	FlushTenths = 8 // an object of bronze is open for FlushTenths/10 of it
+	lookShare   = 4 // stages poll for the work of other processes every 1/lookShare of it
 )
 
-// lookEvery is how often stages look for what other processes have written.
+// lookEvery is how often stages poll for the work of other processes.
 func (l *Line) lookEvery() time.Duration { return cmp.Or(l.Freshness, DefaultFreshness) / lookShare }
 
 const (
-	// mendEvery is how soon a correction of silver begins by itself.
+	// mendEvery is the interval at which healing looks for work.
 	mendEvery = 2 * time.Second
-	// keepEvery is how often it is asked whether something is due in keeping the
-	// tables, give or take a tenth: several processes, and several tables, should
-	// not be at it at one moment.
+	// keepEvery is the interval at which upkeep looks for work, plus or minus 10 %.
+	// The jitter spreads processes and tables.
 	keepEvery = 10 * time.Second
-	// refreshShare keeps the load of what is scheduled bounded: a step comes no
-	// sooner than this many times the last one's duration after it.
+	// refreshShare bounds the load of scheduled stages: after a step that took t, the
+	// next one starts refreshShare*t later at the earliest.
 	refreshShare = 4
-	// A stage that fails is stepped again after retryMin, then after twice as
-	// long each time, up to retryMax: what has been away for long is back in the
-	// line within seconds, and a step that fails every few seconds costs little.
-	// Up to a quarter is added, so that those who failed at one moment do not all
-	// come back at one.
+	// A stage that fails is stepped again after retryMin, then after twice the time,
+	// up to retryMax. So it recovers within seconds after a long outage. Up to 25 %
+	// is added at random, so that stages which failed together do not retry together.
 	retryMin = 500 * time.Millisecond
 	retryMax = 5 * time.Second
-	// drainTimeout is how long the stages may take, after the end, to bring
-	// through what bronze has taken: a stop takes less than ten seconds.
+	// drainTimeout bounds the final drain, so that a stop takes less than ten seconds.
 	drainTimeout = 8 * time.Second
 )
 
-// Run steps the stages until ctx ends. Errors are logged and retried, for ever:
-// every stage goes by what is durable. At the end it drains: the ingest stages
-// put what they have polled, those that mend or keep stop where they are, and the others
-// bring through what bronze has. It returns nil then, ErrDrain when that took too
-// long, or the error of a stage that failed; what was not brought through is in
-// bronze and will be when the line runs again.
+// Run steps the stages until ctx ends. It logs errors and retries without limit, because
+// every stage depends on durable state only.
+//
+// When ctx ends, Run drains the line. Ingest stages write what they have polled. Mend and
+// Keep stages stop. The other stages process what bronze has. Run returns nil, or an
+// ErrDrain if the drain failed or took too long. Records that were not drained are in
+// bronze, and the next run processes them.
 func Run(ctx context.Context, line Line) error {
-	// Steps that are under way when ctx ends may end by themselves, but for those
-	// of ingest, which have to stop polling, and of what mends or keeps.
+	// When ctx ends, running steps may finish. Only Ingest, Mend and Keep stop at once.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	schedule, err := newSchedule()
@@ -115,7 +107,7 @@ func Run(ctx context.Context, line Line) error {
 		line.wakes[s.Name()] = func() {
 			select {
 			case woken[i] <- struct{}{}:
-			default: // it will look anyway
+			default: // a wake-up is pending
 			}
 		}
 	}
@@ -130,17 +122,17 @@ func Run(ctx context.Context, line Line) error {
 	<-ctx.Done()
 	line.Log.Info("draining")
 	defer time.AfterFunc(drainTimeout, stop).Stop()
-	ingest.Wait() // each is bounded by itself
+	ingest.Wait() // each stage bounds its own final step
 	refine.Wait()
 	if err := schedule.stop(); err != nil {
 		line.Log.Warn("stop the schedule", "error", err)
 	}
-	line.wakes = nil // what drains goes from stage to stage by itself
+	line.wakes = nil // drain steps the stages in order
 	return line.drain(work)
 }
 
-// keep steps a stage, under the context work, until ctx ends: every so often, and
-// when it is woken.
+// keep steps a stage until ctx ends: at intervals, and when it is woken. Steps run under
+// the context work.
 func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration, woken <-chan struct{}) {
 	var trouble failures
 	for ctx.Err() == nil {
@@ -162,14 +154,14 @@ func (l *Line) keep(ctx, work context.Context, s Stage, every time.Duration, wok
 	}
 }
 
-// spaced steps a stage whenever it is called, unless that is too soon after the
-// step before. How long a step took is what it cost, but not when a service was
-// away for which it waited, or when it was the first: so one that failed for that
-// reason does not count, nor one that took longer than the last that did something.
+// spaced returns a function that steps a stage, unless the last step was too recent. The
+// pause depends on the cost of a step. A step that waited for an unavailable service does
+// not count, nor does the first one. So the pause uses the shorter of the last step and
+// the last one that did some work.
 func (l *Line) spaced(ctx context.Context, s Stage) func() {
 	var next time.Time
 	var trouble failures
-	var usual time.Duration // 0: not known yet
+	var usual time.Duration // of the last step that did some work; 0: not known yet
 	return func() {
 		if time.Now().Before(next) {
 			return
@@ -194,14 +186,14 @@ func (l *Line) spaced(ctx context.Context, s Stage) func() {
 	}
 }
 
-// failures are those of a stage since a step went well.
+// failures are a stage's consecutive failed steps.
 type failures struct {
 	n     int
 	first time.Time
-	pause time.Duration // before the next step, as far as it is not drawn
+	pause time.Duration // before the next step, without its random part
 }
 
-// add notes a failure, and returns how long to wait.
+// add counts a failure and returns how long to wait.
 func (f *failures) add() time.Duration {
 	if f.n++; f.n == 1 {
 		f.first, f.pause = time.Now(), retryMin
@@ -211,15 +203,15 @@ func (f *failures) add() time.Duration {
 	return f.pause + rand.N(f.pause/4)
 }
 
-// end notes that a step went well.
+// end records a step that succeeded.
 func (f *failures) end(log *slog.Logger, s Stage) {
 	if f.n > 0 {
-		log.Info("a step went well again", "stage", s.Name(), "failures", f.n, "after", time.Since(f.first).Round(time.Millisecond).String())
+		log.Info("step succeeded again", "stage", s.Name(), "failures", f.n, "after", time.Since(f.first).Round(time.Millisecond).String())
 	}
 	*f = failures{}
 }
 
-// step runs one step, and tells of it. That the end cut it short is no trouble.
+// step runs one step and reports it. An error because ctx ended is not reported.
 func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
 	if l.Begin != nil {
 		l.Begin(s.Name())
@@ -231,8 +223,8 @@ func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		trouble = nil
 	}
-	if trouble != nil && !errors.Is(trouble, ErrStopped) { // who stops tells once
-		l.Log.Error("step failed, and will be tried again", "stage", s.Name(), "error", trouble)
+	if trouble != nil && !errors.Is(trouble, ErrStopped) { // the stage reports that once
+		l.Log.Error("step failed; it will be tried again", "stage", s.Name(), "error", trouble)
 	}
 	l.Observe(s.Name(), p, took, trouble)
 	if p.Records > 0 && l.Readers != nil {
@@ -245,7 +237,7 @@ func (l *Line) step(ctx context.Context, s Stage) (Progress, error) {
 	return p, err
 }
 
-// drain brings what bronze has through to gold.
+// drain processes what bronze has, up to gold.
 func (l *Line) drain(ctx context.Context) error {
 	for _, s := range slices.Concat(l.Refine, l.Refresh) {
 		for more := true; more; {
@@ -255,10 +247,10 @@ func (l *Line) drain(ctx context.Context) error {
 				p, err = l.step(ctx, s)
 			}
 			if err != nil && ctx.Err() != nil {
-				return Mark(ErrDrain, fmt.Errorf("%s did not get through within %s what bronze has: it will when the pipeline runs again", s.Name(), drainTimeout))
+				return Mark(ErrDrain, fmt.Errorf("%s did not drain within %s: it continues when the pipeline runs again", s.Name(), drainTimeout))
 			}
 			if err != nil {
-				return Mark(ErrDrain, fmt.Errorf("%s could not be drained; it will be when the pipeline runs again: %w", s.Name(), err))
+				return Mark(ErrDrain, fmt.Errorf("%s did not drain; it continues when the pipeline runs again: %w", s.Name(), err))
 			}
 			more = p.More
 		}
@@ -266,7 +258,7 @@ func (l *Line) drain(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits, or until ctx ends, or until it is woken.
+// sleep waits until d has passed, ctx ends or it is woken.
 func sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 	if d <= 0 {
 		return

@@ -217,7 +217,7 @@ func TestRunRetries(t *testing.T) {
 				if got := strings.Count(r.log.String(), "no such column"); got != 9 {
 					t.Errorf("9 errors, %d were logged:\n%s", got, &r.log)
 				}
-				if got := strings.Count(r.log.String(), "went well again"); got != 2 {
+				if got := strings.Count(r.log.String(), "step succeeded again"); got != 2 {
 					t.Errorf("it was well again twice, %d times were logged:\n%s", got, &r.log)
 				}
 			})
@@ -361,27 +361,27 @@ func TestRunDrainIncomplete(t *testing.T) {
 		want string
 	}{
 		{"silver is blocked", func(r *runner) smelt.Line { return smelt.Line{Refine: r.stage("silver.x", blocked)} },
-			8 * time.Second, smelt.ErrDrain, "silver.x did not get through within 8s"},
+			8 * time.Second, smelt.ErrDrain, "silver.x did not drain within 8s"},
 		{"silver is far behind", func(r *runner) smelt.Line {
 			return smelt.Line{Refine: r.stage("silver.x", func(ctx context.Context, n int) (smelt.Progress, error) {
 				_, err := takes(300*time.Millisecond)(ctx, n)
 				return smelt.Progress{More: true}, err
 			})}
-		}, 8 * time.Second, smelt.ErrDrain, "silver.x did not get through within 8s"},
+		}, 8 * time.Second, smelt.ErrDrain, "silver.x did not drain within 8s"},
 		{"gold is blocked", func(r *runner) smelt.Line {
 			return smelt.Line{Refine: r.stage("silver.x", idle), Refresh: r.stage("gold.x", blocked)}
-		}, 8 * time.Second, smelt.ErrDrain, "did not get through within 8s"},
+		}, 8 * time.Second, smelt.ErrDrain, "did not drain within 8s"},
 		{"gold is blocked and deaf", func(r *runner) smelt.Line {
 			return smelt.Line{Refresh: r.stage("gold.x", func(context.Context, int) (smelt.Progress, error) {
 				time.Sleep(time.Minute)
 				return smelt.Progress{}, nil
 			})}
-		}, 51 * time.Second, smelt.ErrDrain, "gold.x did not get through within 8s"},
+		}, 51 * time.Second, smelt.ErrDrain, "gold.x did not drain within 8s"},
 		{"silver fails", func(r *runner) smelt.Line {
 			return smelt.Line{Refine: r.stage("silver.x", func(context.Context, int) (smelt.Progress, error) {
 				return smelt.Progress{}, smelt.Mark(smelt.ErrStore, errors.New("no route to host"))
 			})}
-		}, 0, smelt.ErrStore, "silver.x could not be drained; it will be when the pipeline runs again: no route to host"},
+		}, 0, smelt.ErrStore, "silver.x did not drain; it continues when the pipeline runs again: no route to host"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"github.com/go-co-op/gocron/v2"
 )
 
-// schedule calls jobs every so often, each one at a time.
+// schedule runs jobs at intervals. A job never runs twice at the same time.
 type schedule struct {
 	cron gocron.Scheduler
-	free []chan struct{} // by job: full while the job is not running
+	free []chan struct{} // per job: holds a token while the job is not running
 	jobs map[string]gocron.Job
 }
 
@@ -21,8 +21,7 @@ func newSchedule() (*schedule, error) {
 	return &schedule{cron: cron, jobs: map[string]gocron.Job{}}, nil
 }
 
-// add has a job called. A call that comes while the one before still runs is
-// left out.
+// add schedules a job. A run that is due while the job still runs is skipped.
 func (s *schedule) add(name string, every gocron.JobDefinition, job func()) error {
 	free := make(chan struct{}, 1)
 	free <- struct{}{}
@@ -44,15 +43,15 @@ func (s *schedule) add(name string, every gocron.JobDefinition, job func()) erro
 	return nil
 }
 
-// now has a job called beside its times. Once the schedule stops, nothing is.
+// now runs a job once, in addition to its schedule. After stop it does nothing.
 func (s *schedule) now(name string) {
 	_ = s.jobs[name].RunNow() // fails when the schedule has stopped
 }
 
 func (s *schedule) start() { s.cron.Start() }
 
-// stop waits for the jobs that are running, and lets none run any more. The
-// scheduler itself would wait busily, and give up while a job still runs.
+// stop waits for running jobs and prevents new runs. gocron's own Shutdown would poll,
+// and give up while a job still runs.
 func (s *schedule) stop() error {
 	for _, free := range s.free {
 		<-free

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// NoTimestamp is the Timestamp of a record to which the broker gave none.
+// NoTimestamp is the Timestamp of a record without one.
 const NoTimestamp int64 = -1
 
-// NoEpoch is the Epoch of a record of which it is not known. An epoch ends when
-// another broker takes a partition over.
+// NoEpoch is the Epoch of a record whose leader epoch is unknown. A new epoch begins
+// when another broker becomes the partition's leader.
 const NoEpoch int32 = -1
 
-// Record is one event as its source delivered it.
+// Record is one record as its source delivered it.
 type Record struct {
 	Partition int32
-	Offset    int64    // rises within a partition, with holes
-	Skip      int64    // how many offsets right after it are known to have no record: of transactions' marks
-	Epoch     int32    // of the broker that led the partition when it took the record, or the last such mark; or NoEpoch
-	Timestamp int64    // the broker's, in milliseconds since 1970, or NoTimestamp
+	Offset    int64    // rises within a partition; offsets may be missing
+	Skip      int64    // number of offsets right after it that hold transaction markers, not records
+	Epoch     int32    // leader epoch of the record's batch, or of the last marker after it; or NoEpoch
+	Timestamp int64    // from the broker, in milliseconds since 1970, or NoTimestamp
 	Key       []byte   // nil: the record has no key
 	Headers   []Header // in the order received
-	Value     []byte   // nil: a tombstone
+	Value     []byte   // nil: the record is a tombstone
 }
 
 // Header is one header of a record. Names may repeat.
@@ -32,55 +32,54 @@ type Header struct {
 	Value []byte
 }
 
-// Extent is the part of a partition that its source still holds: offsets from
-// Start up to, but not including, End.
+// Extent is the range of offsets that a source still holds of a partition: Start
+// inclusive, End exclusive.
 type Extent struct {
 	Start, End int64
 }
 
-// Description says what a source is and what it holds.
+// Description is the identity of a source and what it holds.
 type Description struct {
-	Cluster    string // the broker cluster's own id
-	Topic      string // the topic's own id, which a re-created topic does not share
+	Cluster    string // id of the Kafka cluster
+	Topic      string // id of the topic; a re-created topic has another one
 	Partitions map[int32]Extent
 
-	// Shared is up to where a partition's log is the one in which a record of an
-	// epoch was, for partitions that were asked about; see Resume. Unlike the end of
-	// an extent it may lie beyond what transactions that are open hold back.
+	// Shared is, per partition, the offset up to which the log still contains the
+	// epoch that was asked for; see Resume. It has the partitions that were asked for.
+	// It may lie after Extent.End, which open transactions hold back.
 	Shared map[int32]int64
 }
 
-// Resume tells a source where to begin a partition that it has just been given:
-// at the first of its offsets whose record the lake does not have. A source calls
-// it each time it is given a partition, or finds that the log no longer holds what
-// comes next, and delivers nothing of the partition before the call has returned.
-// held asks the source what the partition's log holds at that moment, as far as it is
-// the log in which a record of an epoch was: one that has lost its end, and grown
-// since, has others from there on.
+// Resume returns the offset at which a source must begin to read a partition: the first
+// one whose record the lake does not have. A source calls it when it is assigned a
+// partition, and when the log no longer has the next offset. It delivers no record of the
+// partition until the call returns.
 //
-// With ErrStopped the partition is not to be read: the source goes on with the
-// others, and asks again every few seconds. Poll returns any other error, and the
-// source asks again at the next one.
+// held returns what the log has now. It ends at the offset up to which the log still
+// contains the given leader epoch. If the log was truncated and has grown since, later
+// records are different ones.
+//
+// After ErrStopped the source does not read the partition. It continues with the others
+// and asks again every few seconds. Poll returns any other error, and the next Poll asks
+// again.
 type Resume func(ctx context.Context, partition int32, held func(ctx context.Context, epoch int32) (Extent, error)) (next int64, err error)
 
-// Source is a partitioned, replayable log of records. Several instances of one
-// source may share its partitions; each partition then belongs to one of them
-// at a time. A Source is used by one goroutine, apart from Describe, which any
-// may call.
+// Source is a partitioned log of records that can be read again. Several instances may
+// share its partitions. Each partition then belongs to one of them at a time. One
+// goroutine uses a Source. Any goroutine may call Describe.
 type Source interface {
-	// Poll returns records that follow what it returned before: within a
-	// partition in rising order, none left out, from the offset that Resume gave.
-	// It waits until there are some or ctx ends; when ctx ends first it returns
-	// no records and no error. It returns about max bytes at most, but always a
-	// whole record. The records' bytes are valid until the next Poll, and
-	// partitions change hands only inside Poll.
+	// Poll returns the next records. Each partition starts at the offset from Resume
+	// and continues in rising order without gaps. Poll waits until it has records or
+	// ctx ends; if ctx ends first, it returns no records and no error. It returns
+	// about max bytes, and at least one whole record. The bytes are valid until the
+	// next Poll. Partitions are assigned and revoked only during Poll.
 	Poll(ctx context.Context, max int) ([]Record, error)
 
-	// Commit tells the source up to which offset (exclusive) the lake has each
-	// partition, so that its own tools can show the lag. It is information only.
+	// Commit stores the next offset of each partition with the source, so that the
+	// source's own tools can show the lag. smelt never reads it back.
 	Commit(ctx context.Context, next map[int32]int64) error
 
-	// Describe asks the source for its identity and its partitions' extents.
+	// Describe returns the source's identity and its partitions' extents.
 	Describe(ctx context.Context) (Description, error)
 
 	// Close leaves the group and releases the connections.
@@ -92,109 +91,107 @@ type Object struct {
 	Key      string
 	Size     int64
 	Modified time.Time
-	Meta     map[string]string // lower-case names; nil in a listing
+	Meta     map[string]string // user metadata, lower-case names; nil in a listing
 }
 
-// PutOptions say how an object is put.
+// PutOptions are the options of Store.Put.
 type PutOptions struct {
-	IfAbsent bool              // fail with ErrExists when the key is taken
+	IfAbsent bool              // fail with ErrExists if the key exists
 	Meta     map[string]string // lower-case names, printable ASCII values
 }
 
-// Store is a bucket: flat keys, whole objects, listed in the order of their
-// keys' bytes. What a call has done is visible to every later call. It is safe
-// for concurrent use. Any call may fail with an error that leaves the outcome
-// open (a reply that was lost); only ErrExists and ErrNotFound are answers.
+// Store is a bucket with flat keys and whole objects. Listings are in byte order of the
+// keys. Each call sees the effects of all earlier calls. A Store is safe for concurrent
+// use. ErrExists and ErrNotFound are definite answers. After any other error the outcome
+// is unknown, because the reply may have been lost.
 type Store interface {
-	// Get opens an object. It fails with ErrNotFound when there is none.
+	// Get opens an object. It fails with ErrNotFound if the key does not exist.
 	Get(ctx context.Context, key string) (io.ReadCloser, Object, error)
 
-	// Stat describes an object. It fails with ErrNotFound when there is none.
+	// Stat describes an object. It fails with ErrNotFound if the key does not exist.
 	Stat(ctx context.Context, key string) (Object, error)
 
-	// Put writes a whole object, or nothing. With IfAbsent exactly one of
-	// several writers succeeds and the others get ErrExists. It reads body from
-	// its start, again if it has to try again.
+	// Put writes a whole object, or nothing. With IfAbsent exactly one of several
+	// writers succeeds; the others get ErrExists. Put reads body from its start, and
+	// again for each retry.
 	Put(ctx context.Context, key string, body io.ReadSeeker, opts PutOptions) error
 
-	// List returns the first limit objects whose key starts with prefix and is
-	// greater than after; fewer than limit means that there are no more.
+	// List returns the first limit objects whose keys start with prefix and are
+	// greater than after. Fewer than limit means that there are no more.
 	List(ctx context.Context, prefix, after string, limit int) ([]Object, error)
 
-	// Delete removes objects. A key that does not exist is no error.
+	// Delete removes objects. It ignores keys that do not exist.
 	Delete(ctx context.Context, keys ...string) error
 }
 
-// DataFile is a Parquet file as its writer describes it: what an Iceberg table
-// needs to know to take it in.
+// DataFile describes a Parquet file with what an Iceberg table records about it.
 type DataFile struct {
-	Path      string            // where it is: a local path, or a key of the store once uploaded
-	Rows      int64             // never 0
-	Bytes     int64             //
-	Columns   map[string]Bounds // by the column's name; nested leaves are left out
-	Partition map[string]any    // by partition field's name; nil for an unpartitioned table
+	Path      string            // local path, or a key of the store once uploaded
+	Rows      int64             // at least 1
+	Bytes     int64             // size of the file
+	Columns   map[string]Bounds // by column name, top-level columns only
+	Partition map[string]any    // by name of the partition field; nil for an unpartitioned table
 }
 
 // Bounds are the statistics of one column of a DataFile.
 type Bounds struct {
-	Min, Max string // as DuckDB prints them; both empty when unknown or all NULL
-	Known    bool   // Min and Max hold
+	Min, Max string // as DuckDB prints them; empty if unknown or if all values are NULL
+	Known    bool   // Min and Max are set
 	Nulls    int64
-	NaN      bool // a floating-point column that has NaN
+	NaN      bool // a floating-point column that contains NaN
 }
 
-// Move takes an Iceberg table from one metadata file to the next.
+// Move replaces the metadata file of an Iceberg table.
 type Move struct {
 	Table    string // such as "silver.sensors"
-	From, To string // locations of metadata files; From "" creates the table
+	From, To string // locations of metadata files; an empty From creates the table
 }
 
-// Locker lets one process at a time work on a table. A lock may be lost at any
-// moment: it saves work, it does not make anything correct.
+// Locker lets one process at a time work on a table. A lock can be lost at any moment.
+// It saves duplicate work; correctness does not depend on it.
 type Locker interface {
-	// TryLock takes the lock of a name, or returns ErrLocked when another holds
-	// it. The lock is held until unlock is called.
+	// TryLock takes the lock of a name until unlock is called. It returns ErrLocked
+	// if another process holds it.
 	TryLock(ctx context.Context, name string) (unlock func(), err error)
 
-	// Lock takes the lock as soon as it is free: who waits comes before all that
-	// try later.
+	// Lock waits for the lock. Waiting callers get it before later TryLock calls.
 	Lock(ctx context.Context, name string) (unlock func(), err error)
 }
 
-// Progress is what a step did.
+// Progress is the result of a step.
 type Progress struct {
-	Records int64 // records that went through
-	Bytes   int64 // of bronze objects, as stored, that were written or read
-	More    bool  // there is more to do at once
+	Records int64 // records processed; windows for gold
+	Bytes   int64 // compressed bytes of bronze that were written or read
+	More    bool  // more work is waiting
 
-	// Repeated is how many names occurred again within an object: the first one counts.
+	// Repeated counts repeated names within JSON objects. The first one is used.
 	Repeated int64
 }
 
 // Stage is one stage of the line over one pipeline.
 type Stage interface {
-	// Name is the table that the stage writes: "bronze.sensors".
+	// Name is the table that the stage writes, such as "silver.sensors".
 	Name() string
 
-	// Step does one bounded piece of work, or finds that there is none. After
-	// an error the stage may be stepped again: it goes by what is durable. With
-	// ErrStopped it has done what it could.
+	// Step does one bounded piece of work, if there is any. It depends on durable
+	// state only, so it can be called again after an error. With ErrStopped it has
+	// done all other work.
 	Step(ctx context.Context) (Progress, error)
 }
 
-// Outcomes that callers act upon.
+// Outcomes that callers handle.
 var (
 	ErrNotFound = errors.New("not found")
 	ErrExists   = errors.New("already exists")
 	ErrLocked   = errors.New("locked by another process")
 
-	// ErrStopped says that a part of the work waits for an operator's decision.
-	// What else there is goes on.
+	// ErrStopped means that part of the work waits for an operator's decision. The
+	// rest continues.
 	ErrStopped = errors.New("stopped until an operator decides")
 )
 
-// Kinds of trouble, each with an exit code of its own. An error has a kind when
-// errors.Is says so; [Mark] gives it one.
+// Kinds of errors. Each has its own exit code. Test for a kind with errors.Is; set it
+// with [Mark].
 var (
 	ErrPipeline = errors.New("bad pipeline")
 	ErrSource   = errors.New("source unavailable")
@@ -205,8 +202,8 @@ var (
 	ErrAudit    = errors.New("audit failed")
 )
 
-// Mark gives err a kind and leaves its message as it is. A nil err stays nil;
-// an error that has a kind keeps it.
+// Mark gives err a kind and keeps its message. A nil err stays nil. An error that has a
+// kind keeps it.
 func Mark(kind, err error) error {
 	if err == nil {
 		return nil
