@@ -21,9 +21,9 @@ var refused = map[string]string{
 	duck.FeatureParameter:  "nothing gives it a value",
 }
 
-// Check checks a model against the columns of silver, without a database. With
-// no columns, because silver.sql is at fault, it checks what it can. The session
-// is left with an empty silver.<pipeline>.
+// Check checks a model against the columns of silver, without a database. Without columns,
+// because silver.sql has faults, it checks what it can. The session has an empty
+// silver.<pipeline> afterwards.
 func Check(ctx context.Context, session *duck.Session, p *smelt.Pipeline, m smelt.Model, silver []smelt.Column) (sqlcheck.Result, error) {
 	file, err := sqlcheck.Open(ctx, session, p, m.Name+".sql", m.SQL)
 	if err != nil || file.Statement == nil {
@@ -40,7 +40,7 @@ func Check(ctx context.Context, session *duck.Session, p *smelt.Pipeline, m smel
 		return file.Result, nil
 	}
 	if silver == nil {
-		file.Skipped = append(file.Skipped, m.Name+".sql against silver's columns: silver.sql is at fault")
+		file.Skipped = append(file.Skipped, m.Name+".sql against silver's columns: silver.sql has faults")
 		return file.Result, nil
 	}
 	if err := sqlcheck.Show(ctx, session, "silver."+duck.Quote(p.Name), silver); err != nil {
@@ -56,7 +56,7 @@ func Check(ctx context.Context, session *duck.Session, p *smelt.Pipeline, m smel
 	return file.Result, nil
 }
 
-// window checks that a row says of which window it is.
+// window checks that each row has the start of its window.
 func window(file *sqlcheck.File, m smelt.Model) {
 	column, ok := file.Column(m.Column)
 	if !ok {

@@ -50,8 +50,8 @@ type history struct {
 	of   map[int64]int64 // by them: the gold snapshot with the result
 }
 
-// historyOf reads it from the table's snapshots, as far as they are of the model that
-// the table has now.
+// historyOf reads the history from the table's snapshots, for the model that the table has
+// now.
 func historyOf(t *table.Table) (h history, err error) {
 	h.of = map[int64]int64{}
 	if t == nil {
@@ -84,10 +84,10 @@ func historyOf(t *table.Table) (h history, err error) {
 	return h, nil
 }
 
-// meet is the silver snapshot of another gold table of the pipeline that is ahead of
-// this one, when that table was never at this one's. ok is false when there is none, and
-// the newest snapshot is as good as any. So the tables of a pipeline have a snapshot in
-// common again and again, however their refreshes fall: see [Common].
+// meet is the silver snapshot of another gold table of the pipeline that is ahead of this
+// one and was never at this one's snapshot. ok is false if there is none; then the newest
+// snapshot is fine. So the tables of a pipeline regularly share a snapshot, whenever they
+// are refreshed: see [Common].
 func (s *Stage) meet(ctx context.Context, j job) (at table.Snapshot, ok bool, err error) {
 	behind := slices.IndexFunc(j.silver.Ancestors(), func(a table.Snapshot) bool { return a.ID == j.before.SilverSnapshot })
 	if behind < 2 || len(s.Pipeline.Gold) < 2 {

@@ -6,11 +6,11 @@ import (
 	"smelt/internal/ledger"
 )
 
-// Floor is the start of the first window of a width that is computed from silver;
-// zero: every window is. Those before it are frozen: silver may have rows of them
-// no more, or retention has taken them out of gold. They are neither computed nor
-// restated nor removed by a refresh, be it one of everything, so that a late event
-// of such a window is in silver alone, until it is retired there too.
+// Floor is the start of the first window that is computed from silver, for a window width.
+// Zero: every window is computed. Windows before it are frozen, because retention has
+// removed some of their rows from silver, or the windows from gold. A refresh neither
+// computes, restates nor removes them. A late event of such a window is in silver only,
+// until it is retired there.
 func Floor(width time.Duration, silver ledger.Silver, gold ledger.Gold) time.Time {
 	from := silver.Retained
 	if gold.Retained.After(from) {

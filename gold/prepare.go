@@ -50,7 +50,7 @@ func (s *Stage) keepsFrozen(silver, gold *table.Table) error {
 	}
 	has := slices.ContainsFunc(gold.Columns(), func(c smelt.Column) bool { return strings.EqualFold(c.Name, s.Model.Column) })
 	if floor := Floor(s.Model.Window, source, before); !has && !floor.IsZero() {
-		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s has windows of before %s, which are kept as they are, and none of them has the column %s, by which pipeline.yml tells windows now: name it as it was, or drop the table, and have what silver still has computed anew:\n  ./bin/smelt drop %[1]s",
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s has frozen windows from before %s. They lack the column %s, which pipeline.yml now names as the window's start. Use the former name, or drop the table; it is then computed from the rows that silver still has:\n  ./bin/smelt drop %[1]s",
 			s.Name(), floor.Format(time.DateTime), s.Model.Column))
 	}
 	return nil
@@ -136,7 +136,7 @@ func Columns(ctx context.Context, session *duck.Session, m smelt.Model) ([]smelt
 		out = append(out, smelt.Column{Name: c.Name, Type: typ})
 	}
 	if !window {
-		return nil, fmt.Errorf("there is no column %s, which pipeline.yml names as the window's", m.Column)
+		return nil, fmt.Errorf("the result has no column %s, which pipeline.yml names as the window's start", m.Column)
 	}
 	return append(out, ownColumns...), nil
 }

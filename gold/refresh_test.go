@@ -294,7 +294,7 @@ func TestRecordedSnapshotExpired(t *testing.T) {
 		t.Errorf("%d windows, want all 2", got)
 	}
 	after := l.state("hourly")
-	if want := "what changed in silver since the last refresh cannot be told"; after.ledger.All != want || after.ledger.Windows != 2 {
+	if want := "the changes in silver since the last refresh are unknown"; after.ledger.All != want || after.ledger.Windows != 2 {
 		t.Errorf("got %+v, want all, since %s", after.ledger, want)
 	}
 	same(t, "rows", changed(before.rows, after.rows), "2026-11-29 10:00:00+00") // the other came out as it was

@@ -13,8 +13,8 @@ import (
 	"smelt/internal/table"
 )
 
-// replace computes the windows and works out what to change in the gold table.
-// Windows whose rows come out as they are stay untouched.
+// replace computes the windows and works out what changes in the gold table. Windows with
+// equal rows stay untouched.
 func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir string, now time.Time) (table.Change, []staging.Staged, error) {
 	change := table.Change{Columns: j.columns}
 	if err := s.recompute(ctx, j, touched); err != nil {
@@ -104,7 +104,7 @@ func (s *Stage) within(c chunk) string {
 	return condition + fmt.Sprintf(" AND %s IN (SELECT w FROM work.windows)", bucket(s.Model.Window, at))
 }
 
-// checkWindows refuses rows that are of no window, or of one not asked for.
+// checkWindows fails on rows outside any window, or of a window that was not requested.
 func (s *Stage) checkWindows(ctx context.Context, c chunk, table string) error {
 	w := s.window()
 	fits := fmt.Sprintf("%s = %s AND %s >= %s AND %s < %s", w, bucket(s.Model.Window, w), w, duck.Timestamp(c.from), w, duck.Timestamp(c.to))
@@ -173,9 +173,8 @@ func (s *Stage) frozen(f table.File, floor time.Time) bool {
 	return ok && Frozen(s.Model.Window, hi, floor)
 }
 
-// merge fills work.result with what is to be written: the fresh rows of the
-// windows that changed, and the other rows of the files that are replaced for
-// them, which it returns. Those are read from the files.
+// merge fills work.result with the rows to write: the fresh rows of the windows that
+// changed, and the other rows of the files that are replaced. It returns those files.
 func (s *Stage) merge(ctx context.Context, j job, affected []table.File, paths []string, now time.Time) ([]table.File, error) {
 	w, model := s.window(), duck.Names(s.computed(j))
 	final := fmt.Sprintf("%s + to_microseconds(%d) <= %s", "c.w", s.Model.Window.Microseconds(), duck.Timestamp(j.before.Watermark))

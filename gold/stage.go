@@ -34,23 +34,23 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// mostBehind is how many silver snapshots gold's record may stay behind while
-// none of them changes a row, before it is brought up with a commit of its own:
-// silver keeps every snapshot from the recorded one on.
+// mostBehind is how many silver snapshots without changed rows gold's ledger may lag
+// behind. After that a commit updates the ledger alone, because silver keeps every snapshot
+// from the recorded one on.
 const mostBehind = 100
 
 // manyRows are worth the CPU that DuckDB's threads take to work together: on one they
 // take some seconds.
 const manyRows = 10_000_000
 
-// fewWindows is how many windows a refresh of a stream touches as a rule.
+// fewWindows is how many windows a refresh of a stream usually touches.
 const fewWindows = 8
 
 // Stage writes gold.<pipeline>_<model>. It is a [smelt.Stage].
 type Stage struct {
 	Config
 	session *duck.Session
-	windows *duck.BatchRows // those asked for, unless they are all
+	windows *duck.BatchRows // to be computed, unless all are
 	bound   bound
 	seen    seen // what was found to be up to date
 	doubt   bool // the store failed the last refresh
@@ -106,8 +106,7 @@ func (s *Stage) Name() string { return TableName(s.Pipeline.Name, s.Model.Name) 
 // TableName is the name of a model's gold table.
 func TableName(pipeline, model string) string { return "gold." + pipeline + "_" + model }
 
-// Digest stands for a model's SQL and window: when it changes, everything is
-// recomputed.
+// Digest identifies a model's SQL and window. When it changes, everything is computed again.
 func Digest(m smelt.Model) string {
 	sum := sha256.Sum256([]byte(m.Window.String() + "\x00" + m.Column + "\x00" + m.SQL))
 	return hex.EncodeToString(sum[:8])

@@ -38,7 +38,7 @@ func (s *Stage) touched(ctx context.Context, j *job) (windows []time.Time, behin
 	behind = slices.IndexFunc(j.silver.Ancestors(), func(a table.Snapshot) bool { return a.ID == j.before.SilverSnapshot })
 	added, removed, err := j.silver.Changes(ctx, j.before.SilverSnapshot, j.snapshot.ID)
 	if errors.Is(err, table.ErrUnknown) {
-		j.all = "what changed in silver since the last refresh cannot be told"
+		j.all = "the changes in silver since the last refresh are unknown"
 		return nil, 0, nil
 	}
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 var refused = map[string]string{
 	duck.FeatureGroupBy:    "it makes one row of several: each record must give its own row",
 	duck.FeatureHaving:     "it makes one row of several: each record must give its own row",
-	duck.FeatureQualify:    "it looks at other rows: each record must stand by itself",
-	duck.FeatureWindow:     "it looks at other rows: each record must stand by itself",
+	duck.FeatureQualify:    "it reads other rows: each record must be transformed alone",
+	duck.FeatureWindow:     "it reads other rows: each record must be transformed alone",
 	duck.FeatureDistinct:   "it drops rows that are alike: declare what is a duplicate as unique: in pipeline.yml",
 	duck.FeatureLimit:      "it drops rows: each record must give its row",
 	duck.FeatureSample:     "it drops rows: each record must give its row",
 	duck.FeatureUnion:      "it reads rows twice: each record must give one row",
-	duck.FeatureExcept:     "it drops rows by looking at others: each record must stand by itself",
-	duck.FeatureIntersect:  "it drops rows by looking at others: each record must stand by itself",
+	duck.FeatureExcept:     "it drops rows because of other rows: each record must be transformed alone",
+	duck.FeatureIntersect:  "it drops rows because of other rows: each record must be transformed alone",
 	duck.FeatureRecursive:  "it makes several rows of one: each record must give one row",
 	duck.FeatureSubquery:   "read a reference by a LEFT JOIN on its key",
 	duck.FeatureFull:       "it makes rows that are of no record: use a LEFT JOIN",
@@ -65,7 +65,7 @@ func Check(ctx context.Context, session *duck.Session, p *smelt.Pipeline) (sqlch
 	}
 	c := &checker{File: file, session: session}
 	if c.Statement == nil {
-		c.Skipped = append(c.Skipped, "what pipeline.yml says about silver's columns: silver.sql is no SELECT")
+		c.Skipped = append(c.Skipped, "what pipeline.yml says about silver's columns: silver.sql is not a SELECT")
 		return c.Result, nil
 	}
 	readable := c.reads()
@@ -92,7 +92,7 @@ func (c *checker) reads() bool {
 			continue
 		}
 		if times++; times > 1 {
-			c.Fault(t.Position, "%s is read a second time: each record must stand by itself", bronze)
+			c.Fault(t.Position, "%s is read twice: each record must be transformed alone", bronze)
 		}
 	}
 	if times == 0 && readable {
@@ -117,7 +117,7 @@ func (c *checker) bind(ctx context.Context, readable bool) error {
 	}
 	if !bound {
 		c.Columns = nil
-		c.Skipped = append(c.Skipped, "what pipeline.yml says about silver's columns: silver.sql is at fault")
+		c.Skipped = append(c.Skipped, "what pipeline.yml says about silver's columns: silver.sql has faults")
 		return nil
 	}
 	if c.guessed {

@@ -79,7 +79,7 @@ func (c *checker) audit(ctx context.Context, condition string, columns []smelt.C
 	if err != nil || len(faults) == 0 {
 		return "", err
 	}
-	return "outside of a SELECT there are no rows: write (SELECT count(*) FROM new)", nil
+	return "there are no rows outside a SELECT: write (SELECT count(*) FROM new)", nil
 }
 
 // elsewhere says what in an audit looks at more than old and new, or nothing.
@@ -104,8 +104,8 @@ func (c *checker) elsewhere(parsed *duck.Statement, columns []smelt.Column) stri
 	return unsteady(parsed, c.Functions, columns)
 }
 
-// unbound says why a condition does not fit old and new, both of which have the
-// columns of these names.
+// unbound says why a condition does not fit the tables old and new. Both have the columns
+// of these names.
 func unbound(fault duck.BindError, parsed *duck.Statement, names []string) string {
 	for _, u := range parsed.Using {
 		if !within(names, u.Text) && strings.Contains(fault.Message, `"`+u.Text+`"`) {
@@ -116,7 +116,7 @@ func unbound(fault duck.BindError, parsed *duck.Statement, names []string) strin
 	if at < 0 {
 		return fault.Message
 	}
-	// Of what is in an aggregate DuckDB says that the table is not there.
+	// For a table inside an aggregate, DuckDB reports that the table does not exist.
 	path := parsed.Columns[at].Path
 	column, table := path[0], "new"
 	if len(path) > 1 {

@@ -11,12 +11,11 @@ import (
 	"smelt/internal/sqlcheck"
 )
 
-// CheckCondition says what is wrong with a condition on rows that have these
-// columns, or nothing: it must be one boolean expression that looks at its row
-// alone and gives the same at each run. In parentheses it then fits into any
-// statement in which the columns go by their bare names; a cast in it may still
-// fail on a row. The session's instance must be otherwise idle; the session is
-// left with an empty view.
+// CheckCondition returns what is wrong with a condition on rows with these columns, or "".
+// A condition must be one boolean expression that reads its own row only and is
+// repeatable. In parentheses it then fits into any statement that has the columns under
+// their bare names. A cast in it may still throw on a row. The session must be idle. It
+// has an empty view afterwards.
 func CheckCondition(ctx context.Context, session *duck.Session, columns []smelt.Column, condition string) (fault string, err error) {
 	functions, err := session.Functions(ctx)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"smelt/internal/table"
 )
 
-// lineage checks that a row says of which record it is.
+// lineage checks that each row has the lineage of its record.
 func (c *checker) lineage() {
 	for _, want := range inputs[:2] {
 		got, ok := c.Column(want.Name)
 		if !ok {
-			c.Fault(0, "the result lacks %s, a row's way back to its record: select it as it is", want.Name)
+			c.Fault(0, "the result lacks %s, which links a row to its record: select it unchanged", want.Name)
 			continue
 		}
 		altered := got.Type.Name != want.Type.Name
@@ -25,7 +25,7 @@ func (c *checker) lineage() {
 			}
 		}
 		if altered {
-			c.Fault(c.Place(want.Name), "%s must stay as it is in bronze: it is a row's way back to its record", want.Name)
+			c.Fault(c.Place(want.Name), "%s must stay unchanged: it links a row to its record", want.Name)
 		}
 	}
 }

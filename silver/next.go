@@ -8,18 +8,17 @@ import (
 )
 
 const (
-	// DefaultListEvery is how often bronze is listed. A listing finds partitions
-	// that are new and breaks in a chain; a store may take the longer for it the
-	// more objects there are. In between the next objects, whose names are known,
-	// are asked for.
+	// DefaultListEvery is how often bronze is listed. A listing finds new partitions and breaks
+	// in a chain. Its cost may grow with the number of objects. Between listings, a step asks
+	// for the next objects by their names.
 	DefaultListEvery = 10 * time.Second
 
 	// youngSteps list bronze after one that found a new partition: partitions tend
 	// to appear together.
 	youngSteps = 8
 
-	// walkMost is how many objects of a partition a step asks for by name. When
-	// they are all there it is a backlog, which is listed.
+	// walkMost is how many objects of a partition a step asks for by name. If all of them
+	// exist, there is a backlog, and bronze is listed.
 	walkMost = 4
 )
 

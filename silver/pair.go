@@ -15,7 +15,7 @@ import (
 // changes both, so they belong together: silver's ledger names the state of quarantine
 // that is its own. Another engine may roll one of the two back, and part them.
 type Pair struct {
-	Silver, Quarantine *table.Table // nil: there is no such table yet
+	Silver, Quarantine *table.Table // nil: the table does not exist yet
 	Ledger             ledger.Silver
 	Known              bool // silver has a ledger
 }
@@ -184,8 +184,8 @@ func (r *Refiner) restore(ctx context.Context, p Pair) error {
 	return nil
 }
 
-// wayOut names the command that takes both tables to the newest state that is there of
-// both, or begins anew.
+// wayOut names the command that takes both tables to the newest state that exists of both,
+// or else the one that starts over.
 func (p Pair) wayOut() string {
 	for _, s := range slices.Backward(p.Silver.Snapshots()) {
 		l, ok, err := ledger.Of[ledger.Silver](s)

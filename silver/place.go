@@ -94,7 +94,7 @@ func (s *sifted) unmatched() (n int64) {
 	return n
 }
 
-// newest is the latest event time of the rows that stay. ok is false when there are none.
+// newest is the latest event time of the rows that stay. ok is false without such rows.
 func (s *sifted) newest() (at time.Time, ok bool) {
 	var last int64
 	for _, row := range s.rows {

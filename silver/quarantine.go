@@ -124,7 +124,7 @@ func (e *QuarantineEdit) Discard(ctx context.Context) error {
 }
 
 // Publish commits a change of silver with its ledger and an edit of quarantine, both or
-// neither. Its errors are those of [table.Lake.Publish].
+// none. Its errors are those of [table.Lake.Publish].
 func (p Pair) Publish(ctx context.Context, lake *table.Lake, change table.Change, after ledger.Silver, e *QuarantineEdit) (silver *table.Table, err error) {
 	var edits []table.Edit
 	if !e.Empty() {

@@ -37,9 +37,9 @@ var recordColumns = []smelt.Column{
 	{Name: colPartition, Type: smelt.Type{Name: "integer"}},
 	{Name: colOffset, Type: smelt.Type{Name: "bigint"}},
 	{Name: "_timestamp", Type: smelt.Type{Name: "timestamptz"}},
-	{Name: "_key", Type: smelt.Type{Name: "varchar"}},   // in base64 where it is no UTF-8
+	{Name: "_key", Type: smelt.Type{Name: "varchar"}},   // in base64 if it is not UTF-8
 	{Name: "_headers", Type: smelt.Type{Name: "json"}},  //
-	{Name: "_value", Type: smelt.Type{Name: "varchar"}}, // as received; in base64 where it is no UTF-8
+	{Name: "_value", Type: smelt.Type{Name: "varchar"}}, // as received; in base64 if it is not UTF-8
 }
 
 // The places of recordColumns after the declared ones.

@@ -31,13 +31,13 @@ type Refiner struct {
 	rejects *rejects
 	rows    []siftedRow
 	twins   *twins
-	most    int // bytes of records that are worked on at once, as many as limit as a rule
+	most    int // bytes of records to work on at once; usually limit
 	limit   int
 	worked  int // bytes that were worked on last
 }
 
-// batchBytes of records, with their columns, are worked on at once: as a rule all of
-// a writer's object. Keys and results take at most as much again.
+// batchBytes is how many bytes of records, with their columns, are worked on at once:
+// usually one object of bronze. Keys and results take at most as much again.
 const batchBytes = 128 << 20
 
 // OpenRefiner makes a refiner. Nothing is read before it is bound.

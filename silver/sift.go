@@ -187,9 +187,9 @@ func (r *Refiner) silverRows(now time.Time) string {
 	return fmt.Sprintf("(SELECT %s FROM work.transform AS s%s)", strings.Join(append(casts, own...), ", "), join)
 }
 
-// Matches is the condition that a column of a relation has the key of a reference's row.
-// It compares by value and never throws: a text that is no value of the key's type is
-// the key of no row.
+// Matches is the condition that a column of a relation equals the key of a reference's row.
+// It compares by value and never throws. A text that is not a value of the key's type
+// matches no row.
 func (r *Refiner) Matches(ref smelt.Reference, relation string, column smelt.Column, row string) string {
 	value, key := relation+"."+duck.Quote(column.Name), row+"."+duck.Quote(ref.Key)
 	have, want := column.Type.String(), column.Type.String()
@@ -225,7 +225,7 @@ var unmatchedColumns = []smelt.Column{
 	{Name: "names", Type: smelt.Type{Name: "varchar"}},
 }
 
-// unmatched finds the records that lack a row in a reference. A NULL key asks for no row.
+// unmatched finds the records without a row in a reference. A NULL key needs no row.
 func (r *Refiner) unmatched(ctx context.Context) error {
 	b := r.lacking.Batch
 	b.Reset()

@@ -47,8 +47,8 @@ const (
 	maxStepBytes = 32 << 20
 )
 
-// relists is how often a step lists bronze anew since an object that it was to read
-// has gone: each time something else must have merged and cleaned meanwhile.
+// relists is how often a step lists bronze again because an object was deleted before the
+// step could read it. Each time, the object was merged and cleaned in the meantime.
 const relists = 3
 
 // Stage writes silver.<pipeline>. It is a [smelt.Stage].
@@ -83,10 +83,10 @@ func TableName(pipeline string) string { return "silver." + pipeline }
 // QuarantineName is the name of a pipeline's quarantine table.
 func QuarantineName(pipeline string) string { return "quarantine." + pipeline }
 
-// Prepare loads the references, binds silver.sql to them and makes the tables when
-// there are none, so that what is wrong with the pipeline shows before anything runs,
-// and the tables can be queried before they have rows. A silver table that is there is
-// brought to the pipeline's columns and partitioning.
+// Prepare loads the references, binds silver.sql to them and creates missing tables. So
+// errors of the pipeline show before anything runs, and the tables can be queried before
+// they have rows. An existing silver table is evolved to the pipeline's columns and
+// partitioning.
 func (s *Stage) Prepare(ctx context.Context) error {
 	if err := s.Bind(ctx); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *Stage) Step(ctx context.Context) (smelt.Progress, error) {
 	progress, err := s.step(ctx)
 	s.doubt = errors.Is(err, smelt.ErrStore)
 	if err != nil {
-		s.bound, s.listed = false, time.Time{} // after any error the references are loaded anew, and bronze is listed
+		s.bound, s.listed = false, time.Time{} // after an error, load references and list bronze again
 		return smelt.Progress{}, fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	return progress, nil
@@ -166,7 +166,7 @@ func (s *Stage) takeNext(ctx context.Context, p Pair) (done taken, err error) {
 		done, err := s.take(ctx, p, refs)
 		switch {
 		case errors.Is(err, smelt.ErrNotFound) && try < relists:
-			s.listed = time.Time{} // an object was merged and has gone meanwhile
+			s.listed = time.Time{} // an object was merged and deleted
 			try++
 		case duck.OutOfMemory(err) && s.Halve():
 			s.Log.Warn("a step did not fit into DuckDB's memory; taking half of it", "pipeline", s.Pipeline.Name, "bytes", s.most)

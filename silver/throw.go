@@ -15,12 +15,12 @@ import (
 // taken for a broken pipeline.
 const brokenRecords = 100
 
-// setAside finds the records on which silver.sql or an expectation throws, and makes
-// them faults. The others can then be refined again. It returns the cause itself when no
-// record is to blame: when the SQL fails without any record, on all of many records, or
-// on none of them alone.
+// setAside finds the records on which silver.sql or an expectation throws, and makes them
+// faults. The other records can then be refined again. It returns an error if the SQL
+// fails without any record, or on each of many records. It returns the cause if no single
+// record throws.
 //
-// The rows are those of a relation with silver's columns over the records that are shown.
+// rows is a relation with silver's columns over the records that are shown.
 func (r *Refiner) setAside(ctx context.Context, cause error, rows string, partition []duck.PartitionValue) error {
 	t := &thrower{refiner: r, cause: cause, probe: r.probe(rows, partition)}
 	if thrown, err := t.throws(ctx, nil); err != nil || thrown != nil {
@@ -77,7 +77,7 @@ type thrower struct {
 	fine    int // records that do not throw
 }
 
-// split looks through records of which some may throw.
+// split searches records, some of which may throw.
 func (t *thrower) split(ctx context.Context, rows []int32) error {
 	err, failed := t.throws(ctx, rows)
 	switch {
@@ -116,7 +116,7 @@ func (t *thrower) throws(ctx context.Context, rows []int32) (thrown, failed erro
 // DuckDB names, its detail DuckDB's message.
 func sqlFault(err error) events.Fault {
 	message := duck.Message(err)
-	message, _, _ = strings.Cut(message, "\n") // what follows shows a statement that nobody wrote
+	message, _, _ = strings.Cut(message, "\n") // the rest shows a generated statement
 	f := events.Fault{Reason: ReasonSQLError, Detail: message}
 	if _, after, ok := strings.Cut(message, "source column "); ok {
 		f.Field, _, _ = strings.Cut(after, " ")

@@ -124,7 +124,7 @@ func (t *transformer) failed() string {
 // read at all.
 func (t *transformer) twice(partition int32, offset int64, read bool) error {
 	if !read {
-		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/silver.sql gives a row for record %d:%d, which it was not given: %s and %s must stay as they are in bronze",
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/silver.sql returns a row for record %d:%d, which it did not read: %s and %s must stay unchanged",
 			t.pipeline.Name, partition, offset, colPartition, colOffset))
 	}
 	return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("%s/silver.sql gives more than one row for record %d:%d: each record must give exactly one (a join with several rows for a key?)",

@@ -8,10 +8,9 @@ import (
 	"slices"
 )
 
-// twins finds, of rows that share a key, those that repeat another. Two rows are
-// the same event when their keys are equal and their event times are no more than
-// the tolerance apart. It holds the keys of new rows, and meets known ones one by
-// one: so its memory is bounded by the new ones, and by how many they share keys with.
+// twins finds rows that repeat another row: their keys are equal, and their event times
+// differ by the tolerance at most. It keeps the keys of new rows, and takes known rows one
+// by one. So its memory depends on the new rows and on how many rows share their keys.
 type twins struct {
 	tolerance int64 // microseconds
 	seed      maphash.Seed

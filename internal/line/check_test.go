@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 	db := database(t)
 	const (
 		row   = ": each record must give its own row"
-		alone = ": each record must stand by itself"
+		alone = ": each record must be transformed alone"
 	)
 	tests := []struct{ name, file, text, want string }{
 		{"as it should be", "", "", ""},
@@ -123,8 +123,8 @@ func TestCheck(t *testing.T) {
 		{"an aggregate", "silver.sql", "SELECT max(n) AS n FROM bronze.p", "*p/silver.sql:1:8: max makes one row of several" + row},
 		{"an aggregate in a macro", "silver.sql", silver("geometric_mean(n) AS g"), "*p/silver.sql:1:8: geometric_mean makes one row of several" + row},
 		{"GROUP BY", "silver.sql", goodSilver + "GROUP BY ALL", "p/silver.sql:4:1: GROUP BY: it makes one row of several" + row},
-		{"a window function", "silver.sql", silver("row_number() OVER () AS r"), "p/silver.sql:1:8: a window function: it looks at other rows" + alone},
-		{"QUALIFY", "silver.sql", goodSilver + "QUALIFY row_number() OVER () = 1", "p/silver.sql:4:1: QUALIFY: it looks at other rows" + alone + "\np/silver.sql:4:9: a window function: it looks at other rows" + alone},
+		{"a window function", "silver.sql", silver("row_number() OVER () AS r"), "p/silver.sql:1:8: a window function: it reads other rows" + alone},
+		{"QUALIFY", "silver.sql", goodSilver + "QUALIFY row_number() OVER () = 1", "p/silver.sql:4:1: QUALIFY: it reads other rows" + alone + "\np/silver.sql:4:9: a window function: it reads other rows" + alone},
 		{"DISTINCT", "silver.sql", strings.Replace(goodSilver, "SELECT", "SELECT DISTINCT", 1), "p/silver.sql:1:8: DISTINCT: it drops rows that are alike: declare what is a duplicate as unique: in pipeline.yml"},
 		{"LIMIT", "silver.sql", goodSilver + "LIMIT 10", "p/silver.sql:4:1: LIMIT: it drops rows: each record must give its row"},
 		{"SAMPLE", "silver.sql", strings.Replace(goodSilver, "bronze.p", "bronze.p TABLESAMPLE 10%", 1), "p/silver.sql:2:15: SAMPLE: it drops rows: each record must give its row"},
@@ -147,8 +147,8 @@ p/silver.sql:1:15: there is no column "sise": did you mean "size"?
 *p/silver.sql:1:31: there is no column "zz"`},
 		{"no such table", "silver.sql", silver("x.city AS c"), `p/silver.sql:1:8: Referenced table "x" not found! Candidate tables: "p"`},
 		{"types that do not fit", "silver.sql", silver("upper(n, id) AS u"), "p/silver.sql:1:8: No function matches the given name and argument types 'upper(BIGINT, VARCHAR)'. You might need to add explicit type casts."},
-		{"no lineage", "silver.sql", "SELECT id, n, ts, city, _partition_offset + 0 AS _partition_offset FROM bronze.p LEFT JOIN reference.places USING (id)", `p/silver.sql:1:1: the result lacks _partition_id, a row's way back to its record: select it as it is
-p/silver.sql:1:25: _partition_offset must stay as it is in bronze: it is a row's way back to its record`},
+		{"no lineage", "silver.sql", "SELECT id, n, ts, city, _partition_offset + 0 AS _partition_offset FROM bronze.p LEFT JOIN reference.places USING (id)", `p/silver.sql:1:1: the result lacks _partition_id, which links a row to its record: select it unchanged
+p/silver.sql:1:25: _partition_offset must stay unchanged: it links a row to its record`},
 		{"the event time renamed", "silver.sql", strings.Replace(goodSilver, "ts,", "ts AS t,", 1), `p/daily.sql:3:28: there is no column "ts": did you mean "t"?
 p/pipeline.yml:14:15: silver.sql gives no column "ts": did you mean "t"?
 p/silver.sql:1:1: the result lacks ts, the event time: select it under its name`},
