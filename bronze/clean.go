@@ -45,9 +45,9 @@ func leftovers(listed []Ref, by time.Time) (out []Leftovers) {
 	return out
 }
 
-// Clean deletes what a merged object covers. Should that one have gone meanwhile,
-// which something that covers it must have brought about, it fails with
-// smelt.ErrNotFound, and the next plan tells what is left to do.
+// Clean deletes the objects that a merged object covers. If the merged object was deleted
+// because a larger one covers it, Clean fails with smelt.ErrNotFound. The next plan then
+// finds what is left.
 func (m *Merger) Clean(ctx context.Context, l Leftovers) error {
 	name, err := ParseName(l.By)
 	if err != nil {

@@ -44,15 +44,14 @@ func MaxLine(max int) int { return escapeMax*(max+keyMax) + envelopeMax }
 //
 //	{"partition":0,"offset":17,"timestamp":1789221600000,"key":"hel-001","headers":{…},"value":<the event>}
 //
-// What a record does not have is left out. A key that is no UTF-8 is key_base64.
-// The last member holds the value, by [Kind]: a value that every JSON reader
-// takes is embedded, its bytes untouched but for the line breaks between tokens,
-// which become spaces. A record of more than max bytes keeps only the size and
-// the SHA-256 of its value, and its key if that is short.
+// Absent parts are omitted. A key that is not UTF-8 is key_base64. The last member holds
+// the value, by [Kind]. A value that every JSON reader accepts is embedded byte for byte;
+// only line breaks between tokens become spaces. For a record of more than max bytes the
+// line has the size and the SHA-256 of the value, and the key if it is short.
 //
-// The first occurrence of the bytes ,"value": in a line is always the event's,
-// which then goes on up to the line's closing brace: a header of that name has
-// its first letter escaped, and inside a JSON string a quote is.
+// The first occurrence of the bytes ,"value": in a line always starts the event, which
+// ends at the line's closing brace. A header of that name has its first letter escaped,
+// and inside a JSON string a quote is escaped.
 func AppendLine(dst []byte, r *smelt.Record, max int) []byte {
 	dst = append(dst, `{"partition":`...)
 	dst = strconv.AppendInt(dst, int64(r.Partition), 10)
@@ -76,7 +75,7 @@ func AppendLine(dst []byte, r *smelt.Record, max int) []byte {
 	return appendValue(dst, r.Value)
 }
 
-// size is what the bound of a record goes by.
+// size is the size that the bound of a record is compared with.
 func size(r *smelt.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for i := range r.Headers {

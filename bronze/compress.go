@@ -44,15 +44,15 @@ func codecOf(suffix string) (Codec, bool) {
 	return "", false
 }
 
-// encoder compresses to a writer; Reset begins anew with another.
+// encoder compresses to a writer. Reset starts over with another writer.
 type encoder interface {
 	io.WriteCloser
 	Reset(io.Writer)
 }
 
-// newEncoder returns an encoder that has no writer yet. Zstd's lower memory would
-// save 1.1 MiB of 2.8 an encoder: it copies the whole window for each block of 128 KiB,
-// which is a third of all time.
+// newEncoder returns an encoder without a writer. Zstd's lower-memory option would save 1.1
+// of 2.8 MiB per encoder. It copies the whole window for each block of 128 KiB, which
+// takes a third of all time.
 func newEncoder(c Codec) (encoder, error) {
 	if c == Gzip {
 		return gzip.NewWriterLevel(nil, gzip.BestSpeed)

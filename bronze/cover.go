@@ -9,8 +9,8 @@ type Ref struct {
 	Size     int64 // compressed
 	Modified time.Time
 
-	// From is the first offset that counts: the records below it are in the objects
-	// that were read before. It is the object's Start as a rule.
+	// From is the first offset to use. Records below it are in objects that were read before.
+	// It is usually the object's Start.
 	From int64
 
 	next int64 // where the object ends, as far as the listing tells; -1 when it does not
@@ -23,11 +23,10 @@ func (ref *Ref) Followed() bool { return ref.more }
 // Partial says whether some of the object's records do not count.
 func (ref *Ref) Partial() bool { return ref.From > ref.Start }
 
-// Joined is how many objects, from the first on, are a stretch of their chains
-// without a hole: each ends where the next one of its partition begins to count.
-// A listing shows where objects start, not where they end. So an object may lack
-// after one in a listing that was made while covered objects were deleted: then
-// what comes next is listed anew, from where that one ends.
+// Joined is how many objects, from the first on, form chains without a hole: each ends
+// where the next one of its partition starts to count. A listing shows where objects
+// start, not where they end. If covered objects are deleted during a listing, an object
+// may be missing from it. Then the caller lists again, from where the last one ends.
 func Joined(refs []Ref, metas []Meta) int {
 	for i := 1; i < len(refs); i++ {
 		if refs[i].Partition == refs[i-1].Partition && refs[i].From != metas[i-1].End {
@@ -37,15 +36,14 @@ func Joined(refs []Ref, metas []Meta) int {
 	return len(refs)
 }
 
-// cover chooses those of some objects, in the order of their keys, that are to be
-// read from a position on: of those that cover the position the one that reaches
-// furthest, then the same for where that one ends, until none covers the position.
+// cover chooses, from objects in key order, those to read from a position on. Of the
+// objects that cover the position it takes the one that reaches furthest. It repeats that
+// from where that object ends, until no object covers the position.
 //
-// Of a writer's object only the metadata tells the end. It is taken to be where
-// the next object starts: were there another between them, and were it covered by
-// a merged object that starts before, then that one would have been chosen. This
-// holds as long as the merged objects that start before the position are listed,
-// too; otherwise see [Joined].
+// Only the metadata tells where a writer's object ends. cover takes the start of the next
+// object instead. If another object lay between them, covered by a merged object that
+// starts earlier, that merged object would have been chosen. This requires that merged
+// objects which start before the position are listed, too; otherwise see [Joined].
 func cover(listed []Ref, position int64) (chosen []Ref) {
 	var furthest, small *Ref
 	for i := 0; ; {
@@ -79,10 +77,10 @@ func cover(listed []Ref, position int64) (chosen []Ref) {
 	}
 }
 
-// outranks says which of two merged objects that cover a position is read: the
-// one that reaches further. Where both end alike it is the one that has more, or
-// from which records were let go on purpose; and any, if only all choose it, where
-// they differ by codec.
+// outranks says which of two merged objects that cover a position is read: the one that
+// reaches further. If both end alike, it is the one with more records, or the one that
+// retention made. If they differ by codec only, any will do, as long as all readers choose
+// the same.
 func (n Name) outranks(o Name) bool {
 	switch {
 	case n.End != o.End:

@@ -12,8 +12,7 @@ import (
 // dropPage is how many objects are deleted at once: what one S3 request takes.
 const dropPage = 1000
 
-// Objects lists all objects of a pipeline, in the order of their keys, whatever
-// they are.
+// Objects lists all objects of a pipeline in key order.
 func Objects(ctx context.Context, store smelt.Store, pipeline string) (objects []smelt.Object, err error) {
 	for after := ""; ; {
 		page, err := store.List(ctx, Prefix(pipeline), after, dropPage)
@@ -43,8 +42,8 @@ func Drop(ctx context.Context, store smelt.Store, objects []smelt.Object) error 
 	return nil
 }
 
-// RetiredRecords counts the records that retention has let go of a pipeline's
-// chains, and says when the last of them was written.
+// RetiredRecords counts the records that retention has removed from a pipeline's chains,
+// and returns when the last of them was written.
 func (r *Reader) RetiredRecords(ctx context.Context) (n int64, last time.Time, err error) {
 	partitions, err := r.Partitions(ctx)
 	if err != nil {

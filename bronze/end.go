@@ -11,12 +11,11 @@ import (
 // listMax is how many objects one listing brings: what S3 gives at most.
 const listMax = 1000
 
-// Last returns the metadata of the last object of a partition's chain: where the
-// chain ends, and what it has had in all. It is ErrNotFound when the lake has
-// nothing of the partition.
+// Last returns the metadata of the last object of a partition's chain: where the chain ends
+// and its total counts. It fails with ErrNotFound if the lake has nothing of the partition.
 //
-// The object that starts last is the one that ends last: a merged object never
-// holds the chain's last one of then, so that it ends where another one starts.
+// The object that starts last also ends last, because a merged object never contains the
+// chain's last object.
 func (r *Reader) Last(ctx context.Context, partition int32) (Meta, error) {
 	_, m, found, err := r.end(ctx, partition)
 	if err == nil && !found {

@@ -17,10 +17,9 @@ import (
 // downloads is how many objects are fetched at once.
 const downloads = 8
 
-// Fetch copies objects of chains to local files, side by side, and returns the
-// metadata of those that it has: of the first ones, up to where one has gone, and
-// as far as they are [Joined]. When the very first has gone it fails with
-// smelt.ErrNotFound. The files of the others are there or not.
+// Fetch copies objects of chains to local files in parallel. It returns the metadata of the
+// first ones, up to one that was deleted, and as far as they are [Joined]. If the very
+// first one was deleted, it fails with smelt.ErrNotFound. Other files may exist or not.
 func (r *Reader) Fetch(ctx context.Context, refs []Ref, path func(Ref) string) ([]Meta, error) {
 	gone := make([]error, len(refs))
 	metas, err := r.fetch(ctx, refs, path, func(i int, err error) error {
@@ -40,8 +39,8 @@ func (r *Reader) Fetch(ctx context.Context, refs []Ref, path func(Ref) string) (
 	return metas[:Joined(refs[:n], metas)], nil
 }
 
-// FetchAll copies objects to local files, side by side, and returns their metadata.
-// When one has gone it fails with smelt.ErrNotFound.
+// FetchAll copies objects to local files in parallel and returns their metadata. If one was
+// deleted, it fails with smelt.ErrNotFound.
 func (r *Reader) FetchAll(ctx context.Context, refs []Ref, path func(Ref) string) ([]Meta, error) {
 	return r.fetch(ctx, refs, path, func(_ int, err error) error { return err })
 }
@@ -62,8 +61,8 @@ func (r *Reader) fetch(ctx context.Context, refs []Ref, path func(Ref) string, g
 	return metas, g.Wait()
 }
 
-// Download copies an object, compressed as it is, to a local file. Of one that is
-// partial the file has the records that count alone, and the metadata is of those.
+// Download copies an object, still compressed, to a local file. For a partial object the
+// file and the metadata have only the records that count.
 func (r *Reader) Download(ctx context.Context, ref Ref, path string) (m Meta, err error) {
 	body, m, err := r.get(ctx, ref)
 	if err != nil {

@@ -16,15 +16,14 @@ const (
 	findGrowth = 16
 )
 
-// relists is how often a search begins anew since the object that it had found
-// has gone: each time something else must have merged and cleaned meanwhile.
+// relists is how often a search starts over because the object that it found was deleted.
+// Each time, something else must have merged and cleaned in the meantime.
 const relists = 3
 
-// Find returns an object of a partition's chain that covers an offset: the
-// offset is not below its start and below its end. A record need not be there,
-// since offsets have holes. It fails with smelt.ErrNotFound when the chain ends
-// at or before the offset, or there is none, and with ErrBreak when an object is
-// missing where the offset would be. As a rule it takes two or three requests.
+// Find returns the object of a partition's chain that covers an offset: start <= offset <
+// end. The record need not exist, since offsets have gaps. It fails with
+// smelt.ErrNotFound if the chain ends at or before the offset, and with ErrBreak if an
+// object is missing there. It usually takes two or three requests.
 func (r *Reader) Find(ctx context.Context, partition int32, offset int64) (Ref, Meta, error) {
 	if offset < 0 {
 		return Ref{}, Meta{}, r.noOffset(partition, offset)
@@ -78,11 +77,11 @@ func (r *Reader) lacks(ctx context.Context, partition int32, offset int64, befor
 	return broken("%s, but the next object is %s", before, next[0].Key)
 }
 
-// floor finds the last object that starts at or below an offset, or of those listed
-// with it one that covers its start and reaches further. It looks further and further
-// back, a page at a time, and then, should a page not reach up to the offset, halves
-// what is left. In a chain without leftovers that is the object which covers the
-// offset. It is the zero Ref when there is none.
+// floor finds the last object that starts at or below an offset, or one listed with it that
+// covers its start and reaches further. It looks back in growing steps, one page at a
+// time. If a page does not reach the offset, it halves the rest. In a chain without
+// leftovers that is the object that covers the offset. It returns the zero Ref if there is
+// none.
 func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at Ref, err error) {
 	low, high := int64(0), offset // the object starts between them, both inclusive
 	for step := int64(findStep); low <= high; {
@@ -112,13 +111,12 @@ func (r *Reader) floor(ctx context.Context, partition int32, offset int64) (at R
 	return at, nil
 }
 
-// reaching finds the merged object that covers an offset where the last one which
-// starts below it does not: it is one of those that a cleaner has left of a merged
-// object's members. Of all before it, as far back as it takes, those nearby
-// are looked at first. before says where that last one ends.
+// reaching finds the merged object that covers an offset if the last object below the
+// offset does not. That one is a member that a cleaner has left. Nearby objects are
+// examined first. before is where that last object ends.
 func (r *Reader) reaching(ctx context.Context, partition int32, offset int64, before string) (best Ref, err error) {
 	none := r.lacks(ctx, partition, offset, before)
-	if errors.Is(none, smelt.ErrNotFound) { // the chain's last object is no member of any
+	if errors.Is(none, smelt.ErrNotFound) { // the chain's last object is never merged
 		return Ref{}, none
 	}
 	for high, step := offset, int64(findStep); high >= 0 && best.Key == ""; {

@@ -53,7 +53,7 @@ func (w *Writer) flush(ctx context.Context) (smelt.Progress, error) {
 	wg.Wait()
 	w.commit(ctx, settled)
 	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, errTurn) }) {
-		errs = append(errs, w.Close()) // the next step opens it anew
+		errs = append(errs, w.Close()) // the next step opens it again
 	}
 	// A source that has just given records may have more; an idle one is waited for in Poll.
 	progress.More = len(settled) > 0 && len(errs) == 0
@@ -73,8 +73,8 @@ func grace(ctx context.Context, d time.Duration) (context.Context, context.Cance
 	}
 }
 
-// commit tells the source what the lake has. The source only shows it to
-// people, so a failure is no one else's business.
+// commit tells the source what the lake has. The source only displays it, so a failure has
+// no other effect.
 func (w *Writer) commit(ctx context.Context, next map[int32]int64) {
 	if w.source == nil || len(next) == 0 {
 		return
@@ -84,7 +84,7 @@ func (w *Writer) commit(ctx context.Context, next map[int32]int64) {
 	}
 }
 
-// seal makes an object of what a partition has buffered.
+// seal makes an object of a partition's buffer.
 func (w *Writer) seal(p *partition) (*sealed, error) {
 	s := &sealed{
 		name: Name{Pipeline: w.cfg.Pipeline, Partition: p.id, Start: p.next, Codec: w.cfg.Codec},
@@ -136,9 +136,9 @@ func (w *Writer) lastOf(ctx context.Context, id int32) (Meta, error) {
 	return m, err
 }
 
-// resume is the smelt.Resume that the source gets: it goes on at the end of the
-// partition's chain, or at the log's start when there is no chain. What is buffered of
-// the partition is put before: the log may have it no more.
+// resume is the smelt.Resume of the writer's source. A partition continues at the end of its
+// chain, or at the log's start without a chain. Buffered records of the partition are put
+// first, because the log may have deleted them.
 func (w *Writer) resume(ctx context.Context, id int32, held held) (next int64, err error) {
 	p := w.given(id)
 	done, _, err := p.settle(ctx, w)
@@ -187,8 +187,8 @@ func (w *Writer) topic() smelt.Description {
 	return w.identity
 }
 
-// stopAge is how long a stop is told of after the source has asked about it last:
-// while the partition is this writer's it asks every few seconds.
+// stopAge is how long a stop is reported after the source last asked about it. The source
+// asks every few seconds while the partition is this writer's.
 const stopAge = time.Minute
 
 // stops is why partitions are not read: the first one's reason, and how many there are.

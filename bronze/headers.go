@@ -11,10 +11,9 @@ import (
 // name; more of them go through a map.
 const pairwise = 16
 
-// appendHeaders appends the member "headers": an object of each name's value. A
-// value is a string, or {"base64":"…"} when it is no UTF-8, or null when the
-// header has none; a name that repeats has an array of them. Should a name be
-// no UTF-8, which JSON cannot say, all of them go into "headers_base64", an
+// appendHeaders appends the member "headers": an object with each name's value. A value is a
+// string, {"base64":"…"} if it is not UTF-8, or null if the header has none. A repeated
+// name has an array. If a name is not UTF-8, all headers go into "headers_base64", an
 // array of [name, value].
 func appendHeaders(dst []byte, headers []smelt.Header) []byte {
 	for i := range headers {

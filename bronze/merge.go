@@ -20,9 +20,9 @@ const (
 	aheadBytes   = largeBytes
 )
 
-// Merge makes one object of a run, and returns it. When another merger was first
-// that is its object. When a member has gone, since others have merged and cleaned
-// meanwhile, it fails with smelt.ErrNotFound, and nothing was done.
+// Merge makes one object of a run and returns it. If another merger was first, it returns
+// that merger's object. If a member was deleted, because others have merged and cleaned,
+// it fails with smelt.ErrNotFound and changes nothing.
 func (m *Merger) Merge(ctx context.Context, run Run) (smelt.Object, error) {
 	name := Name{Pipeline: m.cfg.Pipeline, Partition: run.Partition, Start: run.Start, End: run.End, Codec: m.cfg.Codec}
 	o, err := m.compose(ctx, name, func(w io.Writer) (Meta, error) {

@@ -19,8 +19,8 @@ import (
 // have listed them and not read them yet.
 const DefaultGrace = time.Hour
 
-// LeastGrace is the shortest time that they may stay: so long a writer goes by what
-// it knows of a chain's end.
+// LeastGrace is the shortest grace period: a writer may rely on what it knows of a chain's
+// end for that long.
 const LeastGrace = trust
 
 const (
@@ -29,12 +29,11 @@ const (
 	// once that was merged and cleaned.
 	planPages = 64
 
-	// planStats is of how many objects of a partition a plan asks for the metadata, of
-	// those that it has not asked for before: merged ones, two years of days, and what
-	// may be seams. What is more waits for the next plan.
+	// planStats bounds the objects of a partition whose metadata one plan reads for the first
+	// time: merged ones, two years of days, and possible seams. The next plan reads the rest.
 	planStats = 1000
 
-	// stats is how many objects are asked for at once.
+	// stats is how many metadata requests run in parallel.
 	stats = 16
 )
 
@@ -50,26 +49,25 @@ type MergerConfig struct {
 	Dir   string        // for an object in the making; the system's when empty
 }
 
-// Merger keeps chains short. It merges the small objects of an hour into one, and
-// those of a day, once hour and day are over; it deletes what is in a merged
-// object for Grace; and it lets old records go. So an event a second leaves 24
-// objects for today and one for each day before, and each byte is written three
-// times: by the writer, with its hour and with its day.
+// Merger keeps chains short. It merges the small objects of an hour, and those of a day,
+// after hour and day are over. It deletes merged members after Grace, and retires old
+// records. At one event a second there are 24 objects for today and one for each earlier
+// day. Each byte is written three times: by the writer, with its hour and with its day.
 //
-// Nothing is ever overwritten, and a merged object is of use the moment that it is
-// there; so mergers may run side by side, and die at any moment.
+// Nothing is overwritten, and a merged object is usable as soon as it exists. So mergers
+// may run in parallel and die at any moment.
 //
-// The last object of a chain is never merged, nor any that ends beyond a position
-// that it is given, which is silver's. So whoever follows a chain at its end, by
-// the names of its objects, meets writers' objects alone.
+// The last object of a chain is never merged, nor any object that ends after silver's
+// position. So a reader that follows the end of a chain by object names meets writers'
+// objects only.
 //
-// It is safe for concurrent use.
+// A Merger is safe for concurrent use.
 type Merger struct {
 	cfg    MergerConfig
 	reader *Reader
 
 	mu      sync.Mutex
-	written map[string]writing // by key: of merged objects, and of those that may be seams
+	written map[string]writing // by key: merged objects and possible seams
 }
 
 // writing is when an object was written, of a merged one its last member.
@@ -86,15 +84,15 @@ func NewMerger(cfg MergerConfig) *Merger {
 	return &Merger{cfg: cfg, reader: NewReader(cfg.Store, cfg.Pipeline), written: map[string]writing{}}
 }
 
-// MergePlan is what there is to do on a pipeline's bronze.
+// MergePlan is the work on a pipeline's bronze.
 type MergePlan struct {
 	Objects   int   // that are there now, as far as they were listed
 	Bytes     int64 // of them, compressed
-	Runs      []Run // to merge, each by itself
+	Runs      []Run // to merge, independent of each other
 	Leftovers []Leftovers
 }
 
-// Run is a stretch of a chain that is to become one object.
+// Run is a stretch of a chain to be made one object.
 type Run struct {
 	Partition  int32
 	Start, End int64     // positions
@@ -123,9 +121,9 @@ func newRun(partition int32, members []Ref) Run {
 	return run
 }
 
-// Plan finds what there is to merge and to clean at a time. below has, for each
-// partition, where silver has read to. It takes a listing of each chain and, once,
-// a request for each merged object. It changes nothing.
+// Plan finds what to merge and what to clean now. below has silver's position per partition.
+// It lists each chain and reads the metadata of each merged object once. It changes
+// nothing.
 func (m *Merger) Plan(ctx context.Context, below map[int32]int64, now time.Time) (MergePlan, error) {
 	var plan MergePlan
 	partitions, err := m.reader.Partitions(ctx)
@@ -174,8 +172,8 @@ func (m *Merger) list(ctx context.Context, partition int32) (listed []Ref, err e
 	return listed, nil
 }
 
-// times tells when objects were written, by key, and which of them are seams. Those
-// beyond the bound of a plan, and those that have gone, it leaves out.
+// times returns when objects were written, by key, and which of them are seams. It leaves out
+// those beyond the bound of a plan and those that were deleted.
 func (m *Merger) times(ctx context.Context, refs []Ref) (map[string]writing, error) {
 	out := make(map[string]writing, len(refs))
 	var unknown []Ref
@@ -210,7 +208,7 @@ func (m *Merger) times(ctx context.Context, refs []Ref) (map[string]writing, err
 	return out, nil
 }
 
-// metas reads the metadata of objects, side by side. That of one that has gone is empty.
+// metas reads the metadata of objects in parallel. It is empty for a deleted object.
 func (m *Merger) metas(ctx context.Context, refs []Ref) ([]Meta, error) {
 	out := make([]Meta, len(refs))
 	g, ctx := errgroup.WithContext(ctx)

@@ -31,13 +31,13 @@ type Meta struct {
 	Counts
 	Chain Counts // of all that the chain ever had up to the object's end
 
-	// Retired are those of the object's range that are no longer in it. Such an
-	// object begins the chain, so they are what it lacks to Chain.
+	// Retired counts the records of the object's range that were removed. Such an object begins
+	// the chain, so Retired is also what it lacks of Chain.
 	Retired Counts
 
 	Start int64 // the object's position
 	End   int64 // where the chain goes on: after the last record's offset, and those known to have none
-	First int64 // the offset of the first record; -1 when there is none: of a seam, or after retirement
+	First int64 // offset of the first record; -1 without records: a seam, or after retirement
 	Last  int64 // the offset of the last record; likewise
 
 	Longest int64 // line in bytes, which says what a reader's buffer must hold

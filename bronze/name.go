@@ -26,7 +26,7 @@ type Name struct {
 	Partition int32
 	Start     int64 // the object's position: where the one before it ended
 	End       int64 // where the chain goes on after a merged object; 0 for a writer's, whose metadata tells
-	Retired   bool  // a merged object, of the chain's beginning, from which records were let go
+	Retired   bool  // the object at the chain's beginning from which retention removed records
 	Codec     Codec
 }
 

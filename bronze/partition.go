@@ -48,8 +48,8 @@ type partition struct {
 // held asks a source what the log of a partition holds; see [smelt.Resume].
 type held = func(ctx context.Context, epoch int32) (smelt.Extent, error)
 
-// sealed is an object whose bytes are final. Whatever happens to the put, they
-// stay the only ones that are ever sent under its Meta.Writer.
+// sealed is an object whose bytes are final. Whatever happens to the put, its Meta.Writer never
+// stands for other bytes.
 type sealed struct {
 	name Name
 	meta Meta
@@ -88,16 +88,15 @@ func (p *partition) bytes() int {
 	return int(p.lines.meta.Bytes)
 }
 
-// settle puts what is buffered and comes back when the lake has it. Another
-// writer may have put the same records first: those are dropped, and the rest
-// goes after them. It returns what this writer's objects hold, and
-// where the chain ends then, by the source's offsets. After
-// an error the object is kept, and settled first by the next call; but for errTurn.
+// settle puts the buffer and returns once the lake has it. If another writer has put the same
+// records first, it drops those and puts the rest after them. It returns what this
+// writer's objects hold and where the chain then ends, by the source's offsets. After an
+// error the object is kept, and the next call settles it first; errTurn is the exception.
 //
-// A writer that was stopped for long may find the name free although others have
-// written on: what they put was merged and deleted. What it put itself then is
-// covered by a merged object, which holds the same records, so that it does no harm;
-// but it must not go on after it. So it looks where the chain really ends.
+// A writer that was stopped for long may find a free name although others have continued
+// the chain: their objects were merged and deleted. Its own put then lies under a merged
+// object with the same records and does no harm. But it must not continue after it. So it
+// looks up where the chain really ends.
 func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress, next int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,10 +135,10 @@ func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress,
 	return done, p.next - p.base, nil
 }
 
-// errTurn is the error of a writer whose chain others have continued in a way that
-// what it has buffered may not be what comes next: it was forgotten, and the source
-// has to be opened anew.
-var errTurn = errors.New("the chain goes on otherwise than the log that was read, and is read anew")
+// errTurn is the error of a writer whose buffer may not be what follows the chain's end,
+// because others have continued the chain. The buffer was dropped, and the source must be
+// opened again.
+var errTurn = errors.New("the chain was continued from another log, and is read again")
 
 // goesOn says whether what is buffered goes on after another writer's object: that
 // has the log's offsets as this writer has them, and the log is still the one in which

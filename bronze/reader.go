@@ -17,12 +17,11 @@ import (
 // lake, or put there, by another than smelt. No reader goes on after it.
 var ErrBreak = errors.New("break in the chain of bronze objects")
 
-// Reader reads a pipeline's records from the lake. It keeps nothing and is safe
-// for concurrent use.
+// Reader reads a pipeline's records from the lake. It has no state and is safe for concurrent
+// use.
 //
-// Objects are merged and deleted meanwhile. An object that has gone between a
-// listing and the reading is a smelt.ErrNotFound: what it held is found by
-// another listing.
+// Objects are merged and deleted at the same time. An object that is deleted between a
+// listing and its reading is a smelt.ErrNotFound; another listing finds its records.
 type Reader struct {
 	store    smelt.Store
 	pipeline string
@@ -57,14 +56,13 @@ func (r *Reader) Partitions(ctx context.Context) ([]int32, error) {
 	}
 }
 
-// After returns the objects to read of a chain from a position on: at least one
-// if there is one, then as long as they are no more than maxBytes in total,
-// compressed. The position is where the last object read ended; below 0 stands
-// for the chain's beginning. When no object covers the position, but the chain
-// goes on after it, After fails with ErrBreak.
+// After returns the objects of a chain to read from a position on: at least one if there is
+// one, then more up to maxBytes, compressed. The position is where the last object read
+// ended; a negative one means the chain's beginning. If no object covers the position but
+// the chain continues after it, After fails with ErrBreak.
 //
-// The objects can be fetched side by side; those count that are [Joined], and
-// the end of the last of them is the next call's position.
+// The objects can be fetched in parallel. Use those that are [Joined]. The end of the last
+// one is the next call's position.
 func (r *Reader) After(ctx context.Context, partition int32, position, maxBytes int64) ([]Ref, error) {
 	from := Name{Pipeline: r.pipeline, Partition: partition, Start: max(position, 0)}
 	listed, err := r.list(ctx, partition, from.from(), r.page)
@@ -126,9 +124,9 @@ func (r *Reader) Cover(ctx context.Context, partition int32) (refs []Ref, err er
 	return refs, nil
 }
 
-// At returns the writer's object of a chain that starts at a position and has a
-// codec, and false when there is none. Since the end of an object is the name of
-// the next, one that follows a chain as it grows need not list it.
+// At returns the writer's object that starts at a position and has a codec; false if there is
+// none. The end of an object is the name of the next one, so a reader that follows a
+// growing chain need not list it.
 func (r *Reader) At(ctx context.Context, partition int32, position int64, codec Codec) (Ref, Meta, bool, error) {
 	name := Name{Pipeline: r.pipeline, Partition: partition, Start: position, Codec: cmp.Or(codec, Zstd)}
 	o, err := r.store.Stat(ctx, name.Key())

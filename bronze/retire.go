@@ -10,10 +10,9 @@ import (
 	"smelt"
 )
 
-// PlanRetire finds what there is to let go: of each chain the beginning, all of
-// whose objects were written before a time and end at or below a position, which is
-// silver's. The chain's last object is never in it. There is nothing to do where
-// that is what an earlier retirement has left.
+// PlanRetire finds what to retire: the beginning of each chain whose objects were all written
+// before a time and end at or below silver's position. It never includes the chain's last
+// object. There is nothing to do if that equals an earlier retirement.
 func (m *Merger) PlanRetire(ctx context.Context, below map[int32]int64, before time.Time) (out []Run, err error) {
 	partitions, err := m.reader.Partitions(ctx)
 	if err != nil {
@@ -46,12 +45,11 @@ func (m *Merger) PlanRetire(ctx context.Context, below map[int32]int64, before t
 	return out, nil
 }
 
-// Retire lets the records of a run go that PlanRetire has found, but for those with
-// the offsets to keep, which are sorted: an object takes its place that has these
-// alone, perhaps none. It returns that object, and its metadata. The records are
-// gone when Clean deletes the objects that it covers. Records that an earlier
-// retirement has let go do not come back. Like Merge it fails with smelt.ErrNotFound
-// when others were at work.
+// Retire removes the records of a run, except those with the offsets in keep, which are
+// sorted. It puts one object with the kept records, perhaps none, and returns it with its
+// metadata. The removed records are deleted when Clean deletes the covered objects.
+// Records of an earlier retirement do not come back. Like Merge it fails with
+// smelt.ErrNotFound if others were at work.
 func (m *Merger) Retire(ctx context.Context, run Run, keep []int64) (o smelt.Object, meta Meta, err error) {
 	name := Name{Pipeline: m.cfg.Pipeline, Partition: run.Partition, Start: run.Start, End: run.End, Retired: true, Codec: m.cfg.Codec}
 	o, err = m.compose(ctx, name, func(w io.Writer) (Meta, error) {
@@ -77,8 +75,8 @@ func (m *Merger) Retire(ctx context.Context, run Run, keep []int64) (o smelt.Obj
 	return o, meta, nil
 }
 
-// whole checks that the members of a run are a chain, and returns the metadata of
-// the last: a break must not end as records that were let go.
+// whole checks that the members of a run form a chain, and returns the last one's metadata. A
+// break must not be taken for retired records.
 func (m *Merger) whole(ctx context.Context, members []Ref) (last Meta, err error) {
 	metas, err := m.metas(ctx, members)
 	if err != nil {
@@ -95,8 +93,8 @@ func (m *Merger) whole(ctx context.Context, members []Ref) (last Meta, err error
 	return last, nil
 }
 
-// appendKept writes those lines of a member that are to be kept. A member without
-// any is not read.
+// appendKept writes the lines of a member that are kept. It does not read a member without
+// any.
 func (m *Merger) appendKept(ctx context.Context, w io.Writer, ref Ref, keep []int64, left *Meta) error {
 	from, _ := slices.BinarySearch(keep, ref.From)
 	to, _ := slices.BinarySearch(keep, ref.next)

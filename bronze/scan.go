@@ -11,10 +11,9 @@ import (
 // 100,000; Go stops at 10,000 and Jackson, so Trino and Spark, at 1,000.
 const MaxDepth = 500
 
-// embeddable says whether value may stand in a line as it is: valid JSON by RFC
-// 8259, valid UTF-8, every escaped surrogate in a pair (DuckDB gives up a whole
-// file otherwise), nested no deeper than MaxDepth. breaks says whether it has
-// line breaks between its tokens.
+// embeddable says whether value can be part of a line unchanged: valid JSON by RFC 8259, valid
+// UTF-8, every escaped surrogate in a pair (else DuckDB rejects the whole file), nesting at
+// most MaxDepth. breaks says whether it has line breaks between tokens.
 func embeddable(value []byte) (ok, breaks bool) {
 	s := scanner{json: value}
 	ok = s.document() && (s.high&tops == 0 || utf8.Valid(value)) // JSON is ASCII outside of its strings
@@ -127,8 +126,8 @@ func (s *scanner) name() bool {
 	return s.next() == '"' && s.text() && s.next() == ':'
 }
 
-// next takes the next byte that is no white space, and gives 0 at the end. It
-// always moves on by one, so that s.at-- takes it back.
+// next returns the next byte that is not white space, or 0 at the end. It always advances by
+// one, so s.at-- undoes it.
 func (s *scanner) next() byte {
 	for s.at < len(s.json) {
 		c := s.json[s.at]
@@ -176,9 +175,9 @@ const (
 	tops = 0x8080808080808080 // the bit that no ASCII has
 )
 
-// plain returns how many bytes of b come before a quote, a backslash or a control
-// character. If one of those bytes is not ASCII, the top bit of a byte of high is set;
-// a byte after them may set it, too. plain looks at eight bytes at a time.
+// plain returns how many bytes of b come before a quote, a backslash or a control character. If
+// one of those bytes is not ASCII, the top bit of a byte of high is set; a byte after them
+// may set it, too. plain examines eight bytes at a time.
 func plain(b []byte) (n int, high uint64) {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {

@@ -18,13 +18,13 @@ import (
 type SeamKind string
 
 const (
-	// SeamGap joins a chain with the log that it was read from, which no longer has
-	// what comes next: the seam covers the offsets that are gone.
+	// SeamGap joins a chain with its log, which no longer has the next records. The seam covers the
+	// missing offsets.
 	SeamGap SeamKind = "gap"
 
-	// SeamLog joins a chain with another log: that of a topic that was re-created, or
-	// of a cluster that took the place of another, or one that has gone back. The
-	// seam covers one offset, and says what is added to the log's from there on.
+	// SeamLog joins a chain with another log: of a re-created topic, of another cluster, or one that
+	// was truncated. The seam covers one offset and says what is added to the log's offsets from
+	// there on.
 	SeamLog SeamKind = "log"
 )
 
@@ -66,10 +66,10 @@ func Continue(pipeline string, partition int32, last Meta, source smelt.Descript
 	return 0, stop
 }
 
-// Stops finds the partitions whose logs do not continue their chains, in rising order:
-// ends has the last object of each chain. A partition that the source has no more is
-// left out. The source was described with the epochs of ends; without, what an open
-// transaction holds back counts as lost.
+// Stops finds the partitions whose logs do not continue their chains, in rising order. ends has
+// the last object of each chain. Partitions that the source no longer has are left out. The
+// source must be described with the epochs of ends; otherwise records that an open
+// transaction holds back count as lost.
 func Stops(pipeline string, ends map[int32]Meta, source smelt.Description) (stops []*Stop) {
 	for _, id := range slices.Sorted(maps.Keys(ends)) {
 		held, there := source.Partitions[id]
@@ -107,8 +107,8 @@ func (s *Stop) Error() string {
 	return fmt.Sprintf("%s: %s. Nothing is skipped until you decide: bring back what was there, or %s", s.What(), s.Wrong(), s.choice())
 }
 
-// What says what is stopped: the beginning of the error, which stays as it is while the
-// log moves on.
+// What says what is stopped. It is the beginning of the error and does not change while the log
+// moves on.
 func (s *Stop) What() string {
 	return fmt.Sprintf("partition %d of %s is stopped", s.Partition, s.Pipeline)
 }
@@ -150,7 +150,7 @@ func (s *Stop) From() int64 {
 	return s.Held.Start
 }
 
-// Command is what accepts the log as it is now.
+// Command accepts the log as it is now.
 func (s *Stop) Command() string {
 	if s.Misfit == MisfitGap {
 		return "smelt source accept-gap " + s.Pipeline
@@ -162,7 +162,7 @@ func (s *Stop) choice() string {
 	if s.Misfit == MisfitGap {
 		return "accept the gap: " + s.Command()
 	}
-	return "go on with the log as it is now: " + s.Command()
+	return "continue with the log as it is now: " + s.Command()
 }
 
 // Unwrap gives the kinds of the error.
@@ -175,11 +175,10 @@ const WhyMax = 512
 // ErrMoved is the error of a chain that has been continued since it was looked at.
 var ErrMoved = errors.New("the chain has been continued meanwhile: look again (smelt source)")
 
-// Sew joins a stopped chain with the log as it is now, by a seam at the chain's end,
-// and returns the seam. From is the log's offset that comes next; of a gap it is
-// the beginning of the log. Whatever the log held below it, and the lake does not
-// have, is given up. The codec must be that of the pipeline's writers. When the
-// chain does not end any more where the Stop says, it fails, and nothing was done.
+// Sew joins a stopped chain with the log as it is now, by a seam at the chain's end, and returns
+// the seam. from is the log's next offset; for a gap it is the beginning of the log. Records
+// below it that the lake does not have are given up. The codec must be that of the pipeline's
+// writers. If the chain no longer ends where the Stop says, Sew fails and changes nothing.
 func Sew(ctx context.Context, store smelt.Store, stop *Stop, from int64, why string, codec Codec) (Meta, error) {
 	reader := NewReader(store, stop.Pipeline)
 	last, err := reader.Last(ctx, stop.Partition)
@@ -198,7 +197,7 @@ func Sew(ctx context.Context, store smelt.Store, stop *Stop, from int64, why str
 	} else {
 		seam.Seam, seam.End = SeamLog, last.End+1
 		seam.Base = seam.End - from
-		if stop.Misfit == MisfitOther || from > stop.Held.End { // the epoch says nothing of what is before from
+		if stop.Misfit == MisfitOther || from > stop.Held.End { // the epoch does not apply to records before from
 			seam.Epoch = smelt.NoEpoch
 		}
 	}

@@ -10,8 +10,8 @@ const (
 	// object is read in one go, too.
 	runBytes = 64 << 20
 
-	// runObjects is how many objects a run has: what is merged in some ten seconds,
-	// and begun anew should it die.
+	// runObjects is how many objects a run has: about ten seconds of merging, which is lost if the
+	// process dies.
 	runObjects = 4096
 
 	// largeBytes of an object, compressed, are enough: to write it again would gain
@@ -19,11 +19,10 @@ const (
 	largeBytes = 16 << 20
 )
 
-// runs chooses what to merge of a chain, all of which is given as far as it was
-// listed. First the writers' objects of an hour that is over; then, where a day is
-// over and has none left to do so with, what there is of the day. What silver has
-// not read to the end waits, so that it is not merged by bits. Seams stay as they are,
-// and what is on two sides of one apart; and the chain's last object is left out.
+// runs chooses what to merge of a chain, which is given as far as it was listed. First come the
+// writers' objects of an hour that is over. If a day is over and has none of them left, all its
+// objects follow. Objects that silver has not read to the end wait. Seams are not merged, nor
+// objects on both sides of one, nor the chain's last object.
 func runs(partition int32, chain []Ref, written map[string]writing, below int64, now time.Time) (out []Run) {
 	settled := func(ref Ref) bool { return ref.next <= below }
 	over := func(ref Ref, unit time.Duration) (time.Time, bool) {
@@ -65,8 +64,8 @@ type stretch struct {
 	members []Ref
 }
 
-// stretches finds the longest stretches of objects of one unit; unit says of which
-// an object is, if of any. One with an object that is not settled is left out.
+// stretches finds the longest stretches of objects of one unit. unit returns the unit of an object,
+// if it has one. A unit with an object that is not settled is left out.
 func stretches(chain []Ref, settled func(Ref) bool, unit func(Ref) (time.Time, bool)) (out []stretch) {
 	for i := 0; i < len(chain); {
 		of, ok := unit(chain[i])
@@ -86,7 +85,7 @@ func stretches(chain []Ref, settled func(Ref) bool, unit func(Ref) (time.Time, b
 	return out
 }
 
-// cut cuts a stretch into parts of a run's size; a part of one object stays as it is.
+// cut divides a stretch into runs. A run of one object is dropped.
 func cut(members []Ref) (out [][]Ref) {
 	for len(members) > 0 {
 		n, size := 0, int64(0)

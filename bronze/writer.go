@@ -29,8 +29,8 @@ const (
 	buffered = 2
 	// pollMax in bytes is what one poll may bring.
 	pollMax = 8 << 20
-	// drainTimeout is how long a writer that was told to stop goes on to put
-	// what it has polled: half of what a stop may take in all.
+	// drainTimeout is how long a stopping writer continues to put what it has polled: half of the time
+	// of a stop.
 	drainTimeout = 5 * time.Second
 )
 
@@ -50,16 +50,16 @@ type Config struct {
 	Codec       Codec         // Zstd when empty
 }
 
-// Writer is the stage that takes a pipeline's records from its source into
-// bronze. It keeps nothing but what it has polled and not yet put; where it goes
-// on is the end of each partition's chain. Step and Close are for one goroutine.
+// Writer is the stage that writes a pipeline's records from its source to bronze. Its only state is
+// what it has polled and not yet put. It continues at the end of each partition's chain. One
+// goroutine uses Step and Close.
 type Writer struct {
 	cfg    Config
 	reader *Reader
 	source smelt.Source // nil when it is not open
 	stock  *chunks
 	coders sync.Pool      // of encoder
-	early  smelt.Progress // of what was put while the source was polled
+	early  smelt.Progress // of puts during a poll
 
 	mu         sync.Mutex
 	partitions map[int32]*partition
@@ -85,12 +85,12 @@ func NewWriter(cfg Config) *Writer {
 // Name is bronze.<pipeline>.
 func (w *Writer) Name() string { return "bronze." + w.cfg.Pipeline }
 
-// Step polls the source until an object is full or the flush interval has passed
-// since the first record came, and then puts an object for each partition that
-// has records. When none come for the flush interval it returns no progress.
-// When ctx ends it still puts what it has polled. After an error what was polled
-// is still there, and the next step begins with it. A partition whose log does not
-// continue its chain is not read, and Step says so with a [Stop]; the others are.
+// Step polls the source until an object is full, or until the flush interval has passed since the
+// first record. Then it puts one object for each partition with records. Without records for
+// the flush interval it returns no progress. When ctx ends, it still puts what it has polled.
+// After an error the polled records are still there, and the next step starts with them. A
+// partition whose log does not continue its chain is not read; Step reports it with a [Stop]
+// and processes the others.
 func (w *Writer) Step(ctx context.Context) (smelt.Progress, error) {
 	if w.buffered() > 0 { // the step before could not put it
 		return w.flush(ctx)
@@ -103,7 +103,7 @@ func (w *Writer) Step(ctx context.Context) (smelt.Progress, error) {
 	}
 	pollErr := w.fill(ctx)
 	if pollErr != nil {
-		pollErr = errors.Join(pollErr, w.Close()) // the next step opens it anew
+		pollErr = errors.Join(pollErr, w.Close()) // the next step opens it again
 	}
 	progress, err := w.flush(ctx)
 	if err = errors.Join(pollErr, err); err == nil {

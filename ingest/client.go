@@ -38,7 +38,7 @@ type Cluster struct {
 	SASL    SASL
 }
 
-// SASL says how to log in. With no mechanism there is no log-in.
+// SASL says how to log in. An empty mechanism means no log-in.
 type SASL struct {
 	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or empty
 	User      string

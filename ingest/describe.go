@@ -13,8 +13,8 @@ import (
 	"smelt"
 )
 
-// commitTimeout bounds a commit, which is information only and must not hold
-// up the line while the group is being shared out anew.
+// commitTimeout bounds a commit, which is information only and must not delay the line during a
+// rebalance.
 const commitTimeout = 2 * time.Second
 
 // Commit tells the group up to where the lake has each partition, so that

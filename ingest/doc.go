@@ -1,11 +1,11 @@
-// Package ingest is the head of the line: it brings the records of a source in.
+// Package ingest is the head of the line: it reads the records of a source.
 //
 //	source ──▶ ingest ──▶ bronze
 //
-// [Kafka] reads a topic of a Kafka cluster and [Log] is a topic in memory; both
-// pass the contract in sourcetest. A source keeps no position of its own: where
-// to begin is the lake's to say, each time that a partition changes hands.
+// [Kafka] reads a topic of a Kafka cluster. [Log] is a topic in memory. Both pass the
+// contract in sourcetest. A source keeps no position of its own: the lake decides where to
+// begin, each time a partition is assigned.
 //
-// [Generate] and [Produce] write to a topic, for the demo and for a file of
-// events that is to be fed in.
+// [Generate] and [Produce] write to a topic: the demo's readings, or a file of events.
+// Start reading with kafka.go, then place.go.
 package ingest

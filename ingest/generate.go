@@ -15,7 +15,7 @@ import (
 	"smelt"
 )
 
-// What the demo's sensors do unless told otherwise.
+// These are the defaults of the demo's sensors.
 const (
 	DefaultRate       = 3.0           // readings a second, of all sensors together
 	DefaultMess       = 0.01          // the share of them that is in trouble
@@ -38,8 +38,8 @@ const (
 	// refusedPause is between two tries while the broker takes no readings.
 	refusedPause = time.Second
 
-	// flushTimeout bounds the wait for what is under way at the end, by less than
-	// whoever asks a generator to stop waits for it.
+	// flushTimeout bounds the final wait for sends in progress. It is shorter than the wait of a caller
+	// that stops a generator.
 	flushTimeout = time.Second
 )
 
@@ -47,7 +47,7 @@ const (
 type GenerateConfig struct {
 	Cluster    Cluster
 	Topic      string
-	Partitions int32         // of the topic, when it is to be created
+	Partitions int32         // of the topic, if it must be created
 	Rate       float64       // readings a second, of all sensors together
 	Mess       float64       // the share of readings that is in trouble, 0 to 1
 	Seed       uint64        // the same readings for the same seed, but for the clock
@@ -56,10 +56,10 @@ type GenerateConfig struct {
 	Log        *slog.Logger
 }
 
-// Generate sends readings until it has sent cfg.Count, or ctx ends, which is no
-// error. It creates the topic when there is none. It returns when the readings
-// are acknowledged. Without a Count it goes on while the broker cannot take any, as when
-// its disk is full: what it refuses then is lost, and the log says so.
+// Generate sends readings until it has sent cfg.Count, or ctx ends, which is not an error. It
+// creates the topic if it does not exist, and returns when the readings are acknowledged.
+// Without a Count it continues while the broker rejects readings, for example because its disk
+// is full. Rejected readings are lost, and the log says so.
 func Generate(ctx context.Context, cfg GenerateConfig) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -92,7 +92,7 @@ type generator struct {
 	client   *kgo.Client
 	readings *Readings
 	failed   atomic.Pointer[error] // the first reading that was refused for good
-	again    atomic.Bool           // one was refused since the last pause, and others are to be tried
+	again    atomic.Bool           // one was rejected since the last pause; try others
 
 	mu   sync.Mutex
 	lost int64 // readings that were refused since one was taken
@@ -134,8 +134,8 @@ func (g *generator) going(ctx context.Context) bool {
 	return ctx.Err() == nil && g.failed.Load() == nil
 }
 
-// send hands a reading to the client, which sends it by itself. It waits when
-// the client holds too many already, and after one that was refused.
+// send gives a reading to the client, which sends it in the background. It waits while the client
+// holds too many, and after a rejected reading.
 func (g *generator) send(ctx context.Context, at time.Time) {
 	if g.again.Swap(false) {
 		select {

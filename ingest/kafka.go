@@ -91,7 +91,7 @@ type Kafka struct {
 
 	// Of the goroutine that polls.
 	next     map[int32]int64      // by partition, the least offset that may follow
-	askNext  time.Time            // when the lake is asked again about one of those that are not read
+	askNext  time.Time            // when to ask the lake again about a stopped partition
 	askAfter int32                // the one that was asked about last
 	fetched  []kgo.FetchPartition // taken from the client
 	taken    int                  // how many of fetched were returned
@@ -101,9 +101,9 @@ type Kafka struct {
 	headers  []smelt.Header       // of records
 }
 
-// OpenKafka joins the group and reads the topic from where cfg.Resume says. It
-// fails with smelt.ErrSource when no broker answers in time, when the broker
-// refuses the log-in and when there is no such topic.
+// OpenKafka joins the group and reads the topic from the offsets that cfg.Resume returns. It fails
+// with smelt.ErrSource if no broker answers in time, the broker rejects the log-in, or the topic
+// does not exist.
 func OpenKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 	k := &Kafka{cfg: cfg, next: make(map[int32]int64), stopped: make(map[int32]bool)}
 	if k.cfg.Log == nil {
@@ -202,7 +202,7 @@ func (k *Kafka) fetch(ctx context.Context) bool {
 	k.fetched, k.taken = k.fetched[:0], 0
 	polled := k.client.PollRecords(ctx, pollRecords)
 	polled.EachTopic(k.sameTopic)
-	// First what went wrong: it comes after the records that it is about.
+	// The error comes first: it belongs after the records before it.
 	polled.EachPartition(func(p kgo.FetchTopicPartition) {
 		if p.Err != nil && k.failed == nil && !isDone(p.Err) {
 			k.fault(p.Partition, p.Err)
@@ -230,8 +230,8 @@ func (k *Kafka) fetch(ctx context.Context) bool {
 	return len(k.fetched) > 0 || k.trouble != nil || k.failed != nil
 }
 
-// sameTopic ends the source when records are of another topic than the one that
-// Describe has told of first: it was re-created before the client looked it up.
+// sameTopic ends the source if records are of another topic than the one that Describe reported
+// first: the topic was re-created before the client looked it up.
 func (k *Kafka) sameTopic(t kgo.FetchTopic) {
 	k.mu.Lock()
 	was, is := k.topicID, kadm.TopicID(t.TopicID)
@@ -246,7 +246,7 @@ func isDone(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// take moves about max bytes of what was fetched into k.records.
+// take moves about max bytes of fetched records into k.records.
 func (k *Kafka) take(max int) []smelt.Record {
 	k.records, k.headers = k.records[:0], k.headers[:0]
 	size := 0

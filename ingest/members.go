@@ -21,7 +21,7 @@ const clientPrefix = "smelt-"
 type Member struct {
 	Instance   string  // see smelt.Instance
 	Host       string  // where the broker sees it
-	Partitions []int32 // that it has, in order; none while they are being shared out anew
+	Partitions []int32 // assigned to it, in order; none during a rebalance
 }
 
 // Members asks who is in a group, and which partitions of a topic each of them has.

@@ -8,8 +8,8 @@ import (
 	"smelt"
 )
 
-// Log is a topic in memory, for tests. Nothing happens in it by itself: records
-// are appended, and partitions change hands, when the test says so.
+// Log is a topic in memory, for tests. Records are appended and partitions are assigned only when the
+// test says so.
 type Log struct {
 	mu         sync.Mutex
 	id         string // of the topic, which Recreate changes
@@ -70,8 +70,8 @@ func (l *Log) GoBack(partition int32, end int64) {
 	})
 }
 
-// Recreate deletes the topic, and makes an empty one of its name. Whoever reads it
-// finds out when it asks for records, or for the identity.
+// Recreate deletes the topic and creates an empty one of its name. Readers notice when they ask for
+// records or for the identity.
 func (l *Log) Recreate() {
 	l.change(func() {
 		l.id += "+"
@@ -121,7 +121,7 @@ func (l *Log) change(f func()) {
 
 func (p *logPartition) extent() smelt.Extent { return smelt.Extent{Start: p.start, End: p.end} }
 
-// held is what the partition holds, as far as it is the log of an epoch's records.
+// held is what the partition's log has, as far as it still contains an epoch.
 func (p *logPartition) held(epoch int32) smelt.Extent {
 	held := p.extent()
 	if epoch == smelt.NoEpoch {

@@ -46,7 +46,7 @@ func (s *LogSource) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 			return records, err
 		}
 		select {
-		case <-changed: // there may be records after all, whatever ctx says
+		case <-changed: // there may be records, even if ctx has ended
 			continue
 		default:
 		}
@@ -58,8 +58,8 @@ func (s *LogSource) Poll(ctx context.Context, max int) ([]smelt.Record, error) {
 	}
 }
 
-// settle asks the lake where the partitions begin that this instance was given.
-// It asks when ctx has ended too: a test that does not wait is to be answered.
+// settle asks the lake where newly assigned partitions begin. It asks even after ctx has ended, because
+// a test that does not wait needs an answer.
 func (s *LogSource) settle(ctx context.Context) error {
 	for partition := range s.places {
 		handover, ours := s.owns(partition)
@@ -114,7 +114,7 @@ func (s *LogSource) read(max int) (records []smelt.Record, changed <-chan struct
 			continue
 		}
 		if held := p.held(at.epoch); at.next < held.Start || at.next > held.End {
-			at.handover = -1 // as if it was given to the instance anew
+			at.handover = -1 // as if it was assigned again
 			again = true
 			continue
 		}

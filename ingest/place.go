@@ -31,8 +31,8 @@ type ask struct {
 // 300,000 objects the embedded S3 takes 0.8 s for each of some 20 listings.)
 const placeTimeout = 2 * time.Minute
 
-// adjust is called by the client when the group has given it partitions. It
-// asks Poll where they begin, whatever was committed.
+// adjust is called by the client when the group has assigned partitions. It makes Poll ask where they
+// begin, and ignores committed offsets.
 func (k *Kafka) adjust(ctx context.Context, given map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	a := &ask{
 		ctx:        ctx,
@@ -179,8 +179,8 @@ func (k *Kafka) begin(partition int32, next int64) {
 	k.forget(k.client, partition)
 }
 
-// gone is called by the client when partitions are no longer this instance's. A group
-// that refuses the instance has it called at once: there may be no k.client yet.
+// gone is called by the client when partitions are revoked. A group that rejects the instance calls it
+// at once, perhaps before k.client is set.
 func (k *Kafka) gone(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
 	k.forget(client, partitions[k.cfg.Topic]...)
 }
@@ -195,13 +195,12 @@ func (k *Kafka) forget(client *kgo.Client, partitions ...int32) {
 	client.ResumeFetchPartitions(map[string][]int32{k.cfg.Topic: partitions})
 }
 
-// position asks the lake where a partition begins. It goes on when ctx has ended,
-// until ours has, with which the partition ceases to be this instance's.
+// position asks the lake where a partition begins. It continues after ctx has ended, until ours ends,
+// which happens when the partition is revoked.
 //
-// With the offset comes the epoch of the record before it, if the lake asked about it
-// and the brokers can tell: so the client asks for its end anew whenever the leader is
-// another one, though it has read nothing of the partition yet. Else a log that loses its
-// end, and grows past the offset before it is read, would go on there unnoticed.
+// With the offset it returns the epoch of the record before it, if the brokers support that. The
+// client then checks the end of that epoch whenever the leader changes, even before it has read
+// the partition. Otherwise a log that loses its end and grows past the offset would go unnoticed.
 func (k *Kafka) position(ctx, ours context.Context, partition int32) (kgo.EpochOffset, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), placeTimeout)
 	defer cancel()
@@ -222,7 +221,7 @@ func (k *Kafka) position(ctx, ours context.Context, partition int32) (kgo.EpochO
 	return at, nil
 }
 
-// held is what a partition's log holds, as far as it is the one of an epoch's records.
+// held is what a partition's log has, as far as it still contains an epoch.
 func (k *Kafka) held(ctx context.Context, partition, epoch int32) (smelt.Extent, error) {
 	extent, err := k.extent(ctx, partition)
 	if err != nil {
@@ -238,12 +237,11 @@ func (k *Kafka) held(ctx context.Context, partition, epoch int32) (smelt.Extent,
 	return extent, nil
 }
 
-// shared asks, for the epochs of some partitions' records, up to where the logs are
-// still those in which the records were: at the most to their ends, whatever open
-// transactions hold back, for the lake may have been further when they were not open.
-// That is the end where there is no epoch, or the brokers cannot tell. A log that knows
-// the epoch no more has gone back to before it, nobody can tell how far. Partitions that
-// the topic does not have are left out.
+// shared returns, for the leader epochs of some partitions' last records, the offset up to which each
+// log still contains that epoch. It is at most the log's end, open transactions included, because
+// the lake may have read further than they now allow. Without an epoch, or if the brokers do not
+// support it, it is the log's end. If the log no longer knows the epoch, it was truncated to some
+// point before it. Partitions that the topic does not have are left out.
 func (k *Kafka) shared(ctx context.Context, epochs map[int32]int32) (map[int32]int64, error) {
 	ends, err := k.list(ctx, "end", k.admin.ListEndOffsets)
 	if err != nil {
@@ -290,8 +288,8 @@ func (k *Kafka) epochEnds(ctx context.Context, epochs map[int32]int32) (map[int3
 	return ends, nil
 }
 
-// tellsEpochs says whether the brokers let a reader ask about epochs. Those before Kafka
-// 2.1 do not, nor do all that only speak like Kafka.
+// tellsEpochs says whether the brokers support epochs in requests. Kafka before 2.1 does not, nor do some
+// systems that only speak its protocol.
 func (k *Kafka) tellsEpochs(ctx context.Context) bool {
 	const readers = 3                      // the version that has them
 	brokers, _ := k.admin.ApiVersions(ctx) // who does not answer now has not answered before
@@ -303,7 +301,7 @@ func (k *Kafka) tellsEpochs(ctx context.Context) bool {
 	return true
 }
 
-// extents asks for every partition's start, and its end for a reader of committed records.
+// extents returns every partition's start, and its end for a reader of committed records.
 func (k *Kafka) extents(ctx context.Context) (map[int32]smelt.Extent, error) {
 	starts, err := k.list(ctx, "start", k.admin.ListStartOffsets)
 	if err != nil {
@@ -322,7 +320,7 @@ func (k *Kafka) extents(ctx context.Context) (map[int32]smelt.Extent, error) {
 	return extents, nil
 }
 
-// list asks for an offset of every partition, and calls it so in an error.
+// list requests one offset of every partition. name is what an error calls it.
 func (k *Kafka) list(ctx context.Context, what string, list func(context.Context, ...string) (kadm.ListedOffsets, error)) (kadm.ListedOffsets, error) {
 	offsets, err := list(ctx, k.cfg.Topic)
 	if err == nil {
@@ -334,8 +332,8 @@ func (k *Kafka) list(ctx context.Context, what string, list func(context.Context
 	return offsets, nil
 }
 
-// extent asks for one partition's start and end. A topic may have thousands, each of
-// which is asked about by itself: the answer has to be younger than what the lake says.
+// extent requests one partition's start and end. It asks for that partition alone, because the answer must
+// be newer than the lake's, and a topic may have thousands of partitions.
 func (k *Kafka) extent(ctx context.Context, partition int32) (extent smelt.Extent, err error) {
 	const start, end = -2, -1 // as Kafka has them
 	if extent.Start, err = k.offset(ctx, partition, start); err == nil {
@@ -347,7 +345,7 @@ func (k *Kafka) extent(ctx context.Context, partition int32) (extent smelt.Exten
 	return extent, nil
 }
 
-// offset asks for the start or the end of a partition.
+// offset requests the start or the end of a partition.
 func (k *Kafka) offset(ctx context.Context, partition int32, which int64) (int64, error) {
 	p := kmsg.NewListOffsetsRequestTopicPartition()
 	p.Partition, p.Timestamp = partition, which

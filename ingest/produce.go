@@ -32,26 +32,23 @@ const (
 	// batchOverhead is what a batch holds beside its record, in bytes, amply.
 	batchOverhead = 1 << 10
 
-	// defaultBatchBytes is what a broker takes as one batch unless told
-	// otherwise, a little less than Kafka's 1 MiB.
+	// defaultBatchBytes is the default batch size, a little less than the 1 MiB that Kafka accepts.
 	defaultBatchBytes = 1_000_000
 
 	// ackTimeout is how long nothing may be acknowledged while records are on their
 	// way: far above what a broker takes that is there, or is replaced by another.
 	ackTimeout = time.Minute
 
-	// progressRecords is how often progress is told.
+	// progressRecords is the interval of progress reports, in records.
 	progressRecords = 1000
 )
 
-// Produce sends the lines of r to a topic that exists, a record a line without
-// its end, and no key; empty lines are left out. It returns when all of them are
-// acknowledged, and in any case how many were. Progress, which may be nil, is
-// told now and then, and at the end, how many records and bytes of r that is;
-// it is called on another goroutine, one call at a time.
+// Produce sends each line of r as a record, without its line end and without a key, to an existing topic.
+// It skips empty lines. It returns when all records are acknowledged, and always returns their
+// number. progress may be nil. It is called regularly and at the end, with the records and bytes of
+// r so far, on another goroutine, one call at a time.
 //
-// A cluster that acknowledges nothing for a minute ends it; records that were on
-// their way then may be there as well.
+// If the cluster acknowledges nothing for a minute, Produce fails. Records in flight may still arrive.
 func Produce(ctx context.Context, cluster Cluster, topic string, r io.Reader, progress func(records, bytes int64)) (int64, error) {
 	return produce(ctx, cluster, topic, r, progress, ackTimeout)
 }
@@ -103,7 +100,7 @@ func EnsureTopic(ctx context.Context, cluster Cluster, topic string, partitions 
 	}
 	defer client.Close()
 	if !errors.Is(details.Err, kerr.UnknownTopicOrPartition) {
-		return nil // whatever else may be wrong with it, its user will be told
+		return nil // its user sees other problems later
 	}
 	_, err = createTopic(ctx, cluster, client, topic, partitions)
 	return err
@@ -135,7 +132,7 @@ func batchBytes(ctx context.Context, cluster Cluster, topic string) (int32, erro
 		}
 		return 0, err
 	}
-	// Whoever may write to a topic need not be allowed to see its settings.
+	// A user who may write to a topic may lack the right to read its settings.
 	configs, err := kadm.NewClient(client).DescribeTopicConfigs(ctx, topic)
 	if err != nil || len(configs) != 1 || configs[0].Err != nil {
 		return defaultBatchBytes, nil
@@ -198,8 +195,7 @@ func trim(line []byte) []byte {
 	return bytes.TrimSuffix(line, []byte("\r"))
 }
 
-// abort gives up what is not under way yet, and waits a little for the rest, so
-// that the count is right.
+// abort drops records that were not sent yet and waits briefly for the others, so that the count is right.
 func (p *producer) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Readings makes the demo's sensor readings: what it makes follows from the
-// seed and from the times that it is asked for.
+// Readings makes the demo's sensor readings. They depend only on the seed and on the times asked for.
 type Readings struct {
 	random *rand.Rand
 	mess   float64
@@ -93,8 +92,8 @@ type reading struct {
 	Time        string `json:"event_time"`
 }
 
-// spoil does to a reading what faulty sensors do: cut it off, send the number as
-// text, leave it out, or use a unit that nobody knows.
+// spoil damages a reading like faulty sensors do: it cuts it off, sends the number as text, omits it, or
+// uses an unknown unit.
 func spoil(r reading, kind int) []byte {
 	switch kind {
 	case 0:

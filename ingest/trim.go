@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// KeepRecords is how many of a partition's newest records a Trimmer leaves: so
-	// that a new pipeline on the topic has something to read, and a look at the topic
-	// shows what it has shown before.
+	// KeepRecords is how many of a partition's newest records a Trimmer keeps, so that a new pipeline on the
+	// topic has something to read, and tools still show recent records.
 	KeepRecords = 100_000
 
 	// trimEvery is how often a log is trimmed: some million records come meanwhile at
@@ -31,9 +30,8 @@ type TrimConfig struct {
 	Log     *slog.Logger
 	Keep    int64 // records of a partition that stay; KeepRecords when 0
 
-	// Have gives, by partition, up to which offset (exclusive) the lake has the
-	// records of this very log for whoever reads it. A partition that somebody has
-	// nothing of is left out.
+	// Have returns, by partition, the offset up to which (exclusive) the lake has the log's records for every
+	// reader. A partition that some reader has not read yet is left out.
 	Have func(context.Context, Describe) (map[int32]int64, error)
 }
 
