@@ -12,10 +12,9 @@ import (
 	"smelt/silver"
 )
 
-// audit holds what was rebuilt against the pipeline's conditions. It reads the
-// very files that are to be published: their rebuilt rows must meet what silver
-// expects of each row, and the rows replayed, as they were and as they will be,
-// what the pipeline audits.
+// audit checks what was rebuilt against the pipeline's conditions. It reads the very files
+// that will be published. Rebuilt rows must meet silver's expectations. The replayed rows,
+// as they were and as they will be, must meet the pipeline's audits.
 func (j *Job) audit(ctx context.Context) error {
 	if c := j.counts(); c.Differing+c.Entered+c.Departed == 0 {
 		return nil
@@ -44,7 +43,7 @@ func (j *Job) audit(ctx context.Context) error {
 		failed = append(failed, more...)
 	}
 	if len(failed) > 0 {
-		return smelt.Mark(smelt.ErrAudit, fmt.Errorf("nothing was published: %s. The condition is in %s/pipeline.yml under silver; a narrower scope shows which rows it is about",
+		return smelt.Mark(smelt.ErrAudit, fmt.Errorf("nothing was published: %s. The condition is in %s/pipeline.yml under silver; a narrower scope shows which rows fail it",
 			strings.Join(failed, "; "), j.Pipeline.Dir))
 	}
 	return nil

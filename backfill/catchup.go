@@ -9,9 +9,9 @@ import (
 	"smelt/internal/table"
 )
 
-// catchUp brings the pieces up to the tables as they are now: it drops what other
-// commits have made void, and rebuilds what is new in scope. It returns the table
-// that the pieces fit, and how many records it has replayed.
+// catchUp adapts the pieces to the tables as they are now. It drops pieces that other commits
+// have made invalid and rebuilds what is new in scope. It returns the table that the pieces
+// fit, and how many records it has replayed.
 func (j *Job) catchUp(ctx context.Context) (*table.Table, int64, error) {
 	t, files, err := j.load(ctx)
 	if err != nil {
@@ -72,10 +72,9 @@ func (j *Job) measure(ctx context.Context) error {
 	return err
 }
 
-// drop drops the pieces that do not fit silver as it is now: those that read a
-// file which is there no more, those with a row that somebody else has brought in
-// meanwhile, and those whose files know the columns by other ids, since others have
-// added columns. What they replayed is looked for anew.
+// drop drops the pieces that no longer fit silver: those that read a file which silver no
+// longer has, those with a row that another commit has added, and those whose files have
+// other column ids, because others have added columns. Their records are searched again.
 func (j *Job) drop(ctx context.Context, t *table.Table, files []table.File) error {
 	future, err := j.future(t)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // a moment, so that the stream hardly notices.
 const healRows = 50_000
 
-// Healer replays by itself the rows that found no reference row, once there is
-// one: a small backfill at a time. It is a [smelt.Stage].
+// Healer replays rows that found no reference row, once there is one: a small backfill at a
+// time. It is a [smelt.Stage].
 type Healer struct {
 	silver.Config
 	rows   int64 // about how many a step replays

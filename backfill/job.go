@@ -1,12 +1,11 @@
-// Package backfill corrects history while the stream runs: it replays from
-// bronze the records that a scope chooses, through the very code of the silver
-// stage, compares what comes out with what silver has, audits the difference and
-// publishes it in one atomic snapshot. It stands beside the line and writes
-// silver, quarantine and gold; nobody calls it back.
+// Package backfill corrects history while the stream runs. It replays the records of a scope
+// from bronze, through the code of the silver stage, and compares the result with silver. It
+// audits the difference and publishes it in one atomic commit. It stands over the line and
+// writes silver, quarantine and gold. Start reading with run.go, then piece.go.
 //
-// The bulk is done while the stages go on. Only the last part, which takes in
-// what has been appended meanwhile and commits, holds silver's lock. Until that
-// commit nothing that is published has changed, so a backfill may die anywhere.
+// Most of the work is done while the stages run. Only the last part holds silver's lock: it
+// takes in new commits and publishes. Until that commit nothing published changes, so a
+// backfill may die anywhere.
 package backfill
 
 import (
@@ -35,7 +34,7 @@ type Job struct {
 	refiner *silver.Refiner
 	pair    silver.Pair // as of the last load
 	session *duck.Session
-	outputs []duck.Name // of silver.sql that are columns of the events as they are
+	outputs []duck.Name // of silver.sql: plain columns of the events
 	dir     string      // for files on their way
 	now     time.Time   // stamps what is rebuilt
 
@@ -109,7 +108,7 @@ func (j *Job) Close() error { return errors.Join(j.refiner.Close(), os.RemoveAll
 func (j *Job) load(ctx context.Context) (*table.Table, []table.File, error) {
 	name := silver.TableName(j.Pipeline.Name)
 	if _, err := j.Area.Lake.Load(ctx, name); errors.Is(err, smelt.ErrNotFound) {
-		return nil, nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("there is no table %s yet: the pipeline makes it when it runs (%w)", name, err))
+		return nil, nil, smelt.Mark(smelt.ErrPipeline, fmt.Errorf("there is no table %s yet: the pipeline creates it when it runs (%w)", name, err))
 	} else if err != nil {
 		return nil, nil, err
 	}
@@ -191,8 +190,8 @@ var rejectColumns = silver.RejectColumns()
 // plain says whether a SELECT is a single one, whose outputs are what they seem.
 func plain(sql string) bool { return strings.Count(strings.ToUpper(sql), "SELECT") == 1 }
 
-// ofEvents are the outputs of a SELECT that are columns of its events: those of a
-// reference, which may go by an alias, are NULL where it has no row.
+// ofEvents are the outputs of a SELECT that are columns of its events. Columns of a reference,
+// which may have an alias, are NULL if it has no row.
 func ofEvents(parsed *duck.Statement, pipeline string) []duck.Name {
 	events := pipeline
 	for _, t := range parsed.Tables {

@@ -48,10 +48,9 @@ type span struct {
 	first, last int64
 }
 
-// list lists the objects of a span. A hole between two of them, which objects that
-// are being cleaned may leave, shows when they are read. Where the first one ends it
-// says itself: it may be left of what was merged, and then what the listing shows
-// after it need not be what comes next.
+// list lists the objects of a span. Cleaning may leave a hole between two of them, which shows
+// when they are read. Where the first object ends is in its metadata. It may be left over
+// from a merge; then the next object in the listing need not follow it.
 func (j *Job) list(ctx context.Context, s span) (all []bronze.Ref, err error) {
 	first, meta, err := j.Bronze.Find(ctx, s.partition, s.first)
 	if errors.Is(err, smelt.ErrNotFound) {

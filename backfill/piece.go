@@ -13,9 +13,8 @@ import (
 	"smelt/internal/table"
 )
 
-// piece is a part of a backfill that stands by itself: some files of silver whose
-// rows in scope are replayed, or records of quarantine, with the files that are to
-// take their place.
+// piece is an independent part of a backfill: files of silver whose rows in scope are replayed,
+// or records of quarantine, with the files that will replace them.
 type piece struct {
 	number     int
 	read       []table.File     // of silver, with rows in scope
@@ -34,9 +33,9 @@ type Counts struct {
 	Replayed  int64 `json:"replayed"`
 	Differing int64 `json:"differing"` // rows of silver that come out differently
 	Entered   int64 `json:"entered"`   // rows that silver did not have
-	Departed  int64 `json:"departed"`  // rows that silver has no more
+	Departed  int64 `json:"departed"`  // rows that leave silver
 	Unmatched int64 `json:"unmatched"` // more, or fewer, rows without a reference row
-	Retired   int64 `json:"retired"`   // in scope, but no longer in bronze: their rows stay as they are
+	Retired   int64 `json:"retired"`   // in scope, but no longer in bronze: their rows stay
 	Objects   int   `json:"objects"`   // of bronze that were read
 	Bytes     int64 `json:"bytes"`     // of them, compressed
 }
@@ -129,10 +128,10 @@ func (j *Job) rebuildPiece(ctx context.Context, t *table.Table, numbers []int) e
 	return nil
 }
 
-// compare finds what differs from what silver has: work.differing has the rows that
-// come out differently, work.moved those of them whose key or time is another,
-// work.departing the rows that silver has no more, and work.entering those that are new
-// to it. Rows that come out the same, smelt's own columns apart, stay as they are.
+// compare finds what differs from silver: work.differing has rows that come out differently,
+// work.moved those of them with another key or time, work.departing rows that leave silver,
+// and work.entering rows that are new to it. Rows that are equal except for smelt's own
+// columns stay.
 func (j *Job) compare(ctx context.Context, p *piece, paths []string) error {
 	var differs []string
 	moved := []string{"false"}
@@ -173,8 +172,8 @@ func (j *Job) compare(ctx context.Context, p *piece, paths []string) error {
 // stamps are the columns of silver that say how a row came to be, not what it is.
 var stamps = []string{"_ingested_at", "_reference_version", "_rebuilt_at"}
 
-// write writes the files that take the place of those in which a row differs,
-// with the rows that stay as they are, and uploads them.
+// write writes and uploads the files that replace those in which a row differs. Other rows are
+// copied.
 func (j *Job) write(ctx context.Context, t *table.Table, p *piece, paths []string, dir string) error {
 	err := j.session.Row(ctx, `SELECT
 			(SELECT count(*) FROM work.differing), (SELECT count(*) FROM work.entering), (SELECT count(*) FROM work.departing),
@@ -225,7 +224,7 @@ func (j *Job) future(t *table.Table) (*table.Table, error) {
 	return staging.Future(t, j.refiner.Columns())
 }
 
-// rewritten are the places in a piece's files of those in which a row differs.
+// rewritten are the positions, among a piece's files, of files in which a row differs.
 func (j *Job) rewritten(ctx context.Context) ([]int, error) {
 	return j.session.Ints(ctx, "SELECT DISTINCT __file FROM (SELECT __file FROM work.differing UNION ALL SELECT __file FROM work.departing) WHERE __file IS NOT NULL ORDER BY 1")
 }

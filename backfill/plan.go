@@ -18,7 +18,7 @@ type Plan struct {
 	Keys     int64         `json:"keys"`       // keys of changed reference rows that rows in scope have; 0 unless that is the scope
 	KeyName  string        `json:"key_column"` // the column that has them; "" when silver has none
 	Records  int64         `json:"records"`    // to be replayed: rows of silver, or of quarantine
-	Retired  int64         `json:"retired"`    // of them, rows that stay as they are: bronze has let their records go
+	Retired  int64         `json:"retired"`    // of them, rows that stay: bronze no longer has their records
 	Files    int           `json:"files"`      // of silver that have such rows
 	Objects  int           `json:"objects"`    // of bronze to be read
 	Bytes    int64         `json:"bytes"`      // of them, compressed
@@ -76,7 +76,7 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 		if !o.Retired {
 			continue
 		}
-		// A few lines are left of such an object: of what is in quarantine, not in silver.
+		// Such an object keeps a few lines: of records in quarantine, not in silver.
 		var gone int64
 		err := j.session.Row(ctx, fmt.Sprintf("SELECT count(*) FROM work.lineage WHERE file >= 0 AND _partition_id = %d AND _partition_offset < %d", o.Partition, o.End), &gone)
 		if err != nil {
@@ -161,7 +161,7 @@ func (j *Job) userError(err error) error {
 	if j.scope.Where == "" || !duck.Malformed(err) || !errors.As(err, &refused) {
 		return err
 	}
-	what, _, _ := strings.Cut(refused.Message(), "\n") // what follows shows a statement that nobody wrote
+	what, _, _ := strings.Cut(refused.Message(), "\n") // the rest shows a generated statement
 	return scopeError{fmt.Errorf("--where %s: %s", j.scope.where(), what)}
 }
 
@@ -250,7 +250,7 @@ func (p Plan) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// RetiredText says of rows that they stay as they are.
+// RetiredText says that rows stay because their records were retired.
 func RetiredText(rows int64) string {
 	records := "their records were"
 	if rows == 1 {

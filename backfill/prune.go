@@ -10,10 +10,10 @@ import (
 	"smelt/internal/table"
 )
 
-// pruner tells from a file's statistics whether a condition may hold for a row of
-// it. It asks DuckDB's own optimizer: of a table that has the file's smallest and
-// largest values as its rows, would a query with the condition give no row for
-// certain? What is not known of a column it keeps unknown. It never runs the query.
+// pruner decides from a file's statistics whether a condition may hold for one of its rows. It
+// asks DuckDB's optimizer whether a query with the condition surely gives no row, over a
+// table of the file's smallest and largest values. Unknown statistics stay unknown. The
+// query never runs.
 type pruner struct {
 	session   *duck.Session
 	columns   []smelt.Column

@@ -41,9 +41,8 @@ func (j *Job) publish(ctx context.Context, t *table.Table, open bool) (Result, b
 	j.result.Rejected, j.result.Released = moved.Rejected, moved.Released
 	j.result.More = j.scope.Most > 0 && j.found >= j.scope.Most
 	j.result.Differs = len(change.Add)+len(change.Remove) > 0 || !moved.Empty()
-	// Rows that come out the same stay as they are. That they are right with the
-	// changed reference has to be noted all the same, or they would be looked for, and
-	// replayed, for ever.
+	// Equal rows stay. But the ledger must record that they are right with the changed
+	// reference. Otherwise each backfill would find and replay them again.
 	note := j.chosen.latest > before.Corrected && after.Corrected > before.Corrected
 	if !j.result.Differs && !note {
 		return j.result, false, nil

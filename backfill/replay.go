@@ -14,8 +14,8 @@ import (
 	"smelt/silver"
 )
 
-// relists is how often the objects of records are listed anew since one has gone:
-// each time something else must have merged and cleaned meanwhile.
+// relists is how often the objects of records are listed again because one was deleted. Each
+// time, something else must have merged and cleaned in the meantime.
 const relists = 3
 
 // replay fills work.after and work.turned with the rows and the rejects that
@@ -47,7 +47,7 @@ func (j *Job) replay(ctx context.Context, p *piece, dir string) error {
 			return nil
 		}
 		if !gone && now == before {
-			break // whatever they are in now, it does not have them
+			break // bronze does not have them
 		}
 		before = now
 	}
@@ -106,10 +106,9 @@ func (j *Job) keep(ctx context.Context, some silver.Refined) error {
 	return err
 }
 
-// letGo takes out of scope the rows whose records retention has let go from bronze:
-// nothing can be made of them anew, so they stay as they are. Those of quarantine it
-// keeps, but for what a backfill has put there since, from objects that were not
-// cleaned yet.
+// letGo removes rows from the scope whose records retention has removed from bronze. They stay
+// as they are. Bronze keeps the records of quarantine, except those that a backfill has put
+// there since, from objects that were not cleaned yet.
 func (j *Job) letGo(ctx context.Context, p *piece, refs []bronze.Ref, missing silver.Lineages) error {
 	for _, r := range refs {
 		if !r.Retired {
@@ -128,12 +127,12 @@ func (j *Job) letGo(ctx context.Context, p *piece, refs []bronze.Ref, missing si
 		if err != nil {
 			return err
 		}
-		j.Log.Warn("rows stay as they are: retain: has let their records go from bronze", "pipeline", j.Pipeline.Name, "partition", r.Partition, "rows", n, "below", r.End)
+		j.Log.Warn("rows stay as they are: bronze has retired their records", "pipeline", j.Pipeline.Name, "partition", r.Partition, "rows", n, "below", r.End)
 	}
 	return nil
 }
 
-// whole says why bronze has not given all records asked for; nil when it has.
+// whole says why bronze did not have all requested records; nil if it had.
 func (j *Job) whole(ctx context.Context, refs []bronze.Ref, missing silver.Lineages) error {
 	first := missing.First(3)
 	if len(first) == 0 {

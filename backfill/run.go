@@ -19,8 +19,8 @@ const (
 	// lockRecords are few enough to be caught up with under the lock: as many as a
 	// small step of the stage has.
 	lockRecords = 10_000
-	// mostTries bounds how often a run begins its last part again, because another
-	// commit came first or nobody knows what became of its own.
+	// mostTries bounds how often a run repeats its last part, because another commit came first or
+	// the outcome of its own is unknown.
 	mostTries = 20
 )
 
@@ -101,9 +101,8 @@ func (j *Job) alone(ctx context.Context) (unlock func(), err error) {
 	return unlock, err
 }
 
-// last is the last part, under the lock: it catches up, audits and commits. open
-// says whether an earlier commit may have come through, and after an error
-// whether this one may.
+// last is the last part, under the lock: it catches up, audits and commits. open says whether an
+// earlier commit may have succeeded. After an error it says so of this one.
 func (j *Job) last(ctx context.Context, open bool) (Result, bool, error) {
 	if open { // its own commit would make it take its files for void
 		t, err := j.Area.Lake.Load(ctx, silver.TableName(j.Pipeline.Name))

@@ -21,10 +21,10 @@ type Scope struct {
 	From, To         time.Time // rows by their event time, From inclusive, To exclusive; zero: no bound
 	All              bool      // every row
 	Quarantined      bool      // records in quarantine
-	Reason           string    // of those, the ones set aside for this reason; "" for any
+	Reason           string    // of those, the ones rejected for this reason; "" for any
 	Unmatched        bool      // rows that found no reference row, when there is one by now
 
-	Most int64 // about how many rows at most, the newest first; 0: all. The others stay as they are.
+	Most int64 // about how many rows at most, the newest first; 0: all
 }
 
 // String writes the scope as the flags of the command.
@@ -170,7 +170,7 @@ func (j *Job) loadChanges(ctx context.Context, name string, column smelt.Column,
 	if err := j.session.Load(ctx, "work", name+"_text", columns, duck.Rows(rows)); err != nil {
 		return err
 	}
-	// A key that is no value of the column's type is that of no row.
+	// A key that is not a value of the column's type matches no row.
 	return j.session.Exec(ctx, fmt.Sprintf("CREATE OR REPLACE TABLE work.%s AS SELECT TRY_CAST(text AS %s) AS key, max(version) AS version FROM work.%s_text GROUP BY ALL",
 		name, column.Type, name))
 }

@@ -29,9 +29,9 @@ func (j *Job) settle(ctx context.Context, t *table.Table, p *piece) error {
 		fmt.Sprintf("INSERT INTO work.rejected SELECT %d, * FROM work.turned", p.number))
 }
 
-// deduplicate takes out of a piece the rows that repeat others. A row that silver
-// has stays, so only rows that are new to it, or whose key or time is another
-// now, may be duplicates; and a row that silver has no more frees its twins.
+// deduplicate removes rows from a piece that duplicate others. Rows that silver has stay. So only
+// rows that are new to it, or have another key or time now, can be duplicates. A row that
+// leaves silver releases its duplicates.
 func (j *Job) deduplicate(ctx context.Context, t *table.Table, p *piece) error {
 	const lineage = "(_partition_id, _partition_offset)"
 	entered := fmt.Sprintf("INSERT INTO work.entered SELECT %d, %s FROM work.candidates", p.number, j.enteredColumns())
@@ -92,9 +92,9 @@ func (j *Job) enteredColumns() string {
 	return strings.Join(out, ", ")
 }
 
-// twins replays the duplicates of rows that silver has no more, until there are
-// none left: the first of them takes the row's place. It looks for those of every
-// such row, since the stage may have found more of them meanwhile.
+// twins replays the duplicates of rows that leave silver, until there are none left. The first of
+// them takes the row's place. It looks for duplicates of all such rows, since the stage may
+// have found more in the meantime.
 func (j *Job) twins(ctx context.Context, t *table.Table) error {
 	if err := j.session.Exec(ctx, "UPDATE work.departed SET called = false"); err != nil {
 		return err

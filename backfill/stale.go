@@ -37,7 +37,7 @@ type Stale struct {
 
 	corrected, version int64 // what changes is as of
 	changes            []staleChange
-	snapshot           int64 // what rows is of; 0: to be counted anew
+	snapshot           int64 // that rows was counted for; 0: count again
 	rows               []StaleRows
 }
 
@@ -58,8 +58,8 @@ type staleChange struct {
 	counted map[string]StaleRows // by the file's key
 }
 
-// NewStale makes a counter for a pipeline. It opens what silver is read with when
-// there is something to be read; whoever gave it closes it.
+// NewStale makes a counter for a pipeline. It opens a session when it has to read silver. The
+// caller closes it.
 func NewStale(p *smelt.Pipeline, references smelt.References, open func(context.Context) (silver.Config, error)) *Stale {
 	return &Stale{pipeline: p, references: references, open: open, most: staleBytes, version: -1}
 }
@@ -238,9 +238,9 @@ func (s *Stale) sum(files []table.File) (all []StaleRows) {
 	return all
 }
 
-// known are references of which the changes are known.
+// known are references with known changes.
 type known struct {
-	smelt.References // nil: nothing else is asked of it
+	smelt.References // nil: no other method is called
 	changes          smelt.ReferenceChanges
 }
 

@@ -25,8 +25,8 @@ const (
 	tolerance = "1e-9"
 )
 
-// compareGold runs every model over silver as it was when gold was computed.
-// Windows that were frozen by then are left out: silver has rows of them no more.
+// compareGold runs every model over silver as it was when gold was computed. It skips windows that were
+// frozen by then, because silver no longer has all of their rows.
 func (r *recounting) compareGold(ctx context.Context) error {
 	for _, g := range r.gold {
 		item := GoldCount{Table: g.name, SilverRows: g.ledger.SilverRows, Computed: g.recorded, OK: true}
@@ -53,7 +53,7 @@ type comparison struct {
 
 func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
 	if g.ledger.Model != gold.Digest(g.model) {
-		r.mismatch("model", g.name, 0, nil, "%s was computed by another version of %s.sql: smelt run computes it anew.", g.name, g.model.Name)
+		r.mismatch("model", g.name, 0, nil, "%s was computed by another version of %s.sql: smelt run computes it again.", g.name, g.model.Name)
 		return nil
 	}
 	if r.silver == nil {
@@ -94,13 +94,13 @@ func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
 	}
 	if silverRows != g.ledger.SilverRows {
 		r.mismatch("ledger", g.name, max(silverRows-g.ledger.SilverRows, g.ledger.SilverRows-silverRows), nil,
-			"The ledger of %s notes that it was computed from %d rows of silver, but silver snapshot %d has %d. When nothing else is amiss the data is whole and only this note is wrong.",
+			"The ledger of %s notes that it was computed from %d rows of silver, but silver snapshot %d has %d. If nothing else is reported, the data is complete and only this count is wrong.",
 			g.name, g.ledger.SilverRows, g.ledger.SilverSnapshot, silverRows)
 	}
 	return c.finish(ctx)
 }
 
-// begin binds the model and makes the tables of what differs.
+// begin binds the model and creates the tables for differences.
 func (c *comparison) begin(ctx context.Context) error {
 	if err := c.show(ctx, part{}, nil); err != nil {
 		return err
@@ -175,8 +175,7 @@ func (c *comparison) differ(into, one, other string) string {
 		into, into, strings.Join(rest, ", "), strings.Join(append(floats, "1"), ", "), one, other)
 }
 
-// finish takes out the pairs that differ by no more than the tolerance, and
-// notes what is left.
+// finish removes the pairs that differ by the tolerance at most, and reports what is left.
 func (c *comparison) finish(ctx context.Context) error {
 	floats, rest := c.split()
 	var pairs []string
@@ -208,7 +207,7 @@ func (c *comparison) finish(ctx context.Context) error {
 		return err
 	}
 	c.mismatch("gold", c.name, lacking+surplus, windows,
-		"%s is not what %s.sql gives over silver: it lacks %s and has %s that the SQL does not give, in the windows of %s and perhaps others. Something other than smelt has changed it: drop the table, and the pipeline computes it anew.",
+		"%s differs from %s.sql over silver: it lacks %s and has %s that the SQL does not return, in the windows of %s and perhaps others. Something other than smelt has changed it: drop the table, and the pipeline computes it again.",
 		c.name, c.model.Name, count(lacking, "row"), count(surplus, "row"), strings.Join(windows, ", "))
 	return nil
 }

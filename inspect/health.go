@@ -21,7 +21,7 @@ import (
 type TableHealth struct {
 	Table string `json:"table"`
 	*table.Health
-	Next *upkeep.Due `json:"next"` // what maintenance comes next; null when nobody does any
+	Next *upkeep.Due `json:"next"` // next upkeep; null if there is none
 }
 
 // mostListed bounds how many of bronze's objects are counted for a status.

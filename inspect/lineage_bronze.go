@@ -22,8 +22,7 @@ func (r *recounting) prepare(ctx context.Context) error {
 		"CREATE TABLE work.limits (p BIGINT, position BIGINT, checked BIGINT, retired BIGINT)")
 }
 
-// countBronze reads the lineage of all records below silver's position. Those that
-// bronze has let go count, too.
+// countBronze reads the lineage of all records below silver's position. Retired records count, too.
 func (r *recounting) countBronze(ctx context.Context) error {
 	reader := bronze.NewReader(r.Area.Store, r.pipeline.Name)
 	ends, err := reader.Ends(ctx)
@@ -122,7 +121,7 @@ func (r *recounting) readObjects(ctx context.Context, reader *bronze.Reader, ref
 		return filepath.Join(r.dir, fmt.Sprintf("%d-%s", ref.Partition, path.Base(ref.Key)))
 	}
 	metas, err := reader.Fetch(ctx, refs, local)
-	var paths []string // of those that have lines
+	var paths []string // of objects with lines
 	for i, m := range metas {
 		if m.Count > 0 {
 			paths = append(paths, local(refs[i]))
@@ -155,8 +154,8 @@ func (r *recounting) readLines(ctx context.Context, paths []string, position int
 	return r.session.Row(ctx, fmt.Sprintf(`SELECT count(*) FROM %s WHERE "offset" >= %d`, from, position), &s.beyond)
 }
 
-// compareRetired checks by their number the records that bronze has let go: what
-// they have become is in silver and quarantine, unless silver has let rows go, too.
+// compareRetired checks the number of retired records. Their rows are in silver and quarantine, unless
+// silver has retired rows, too.
 func (r *recounting) compareRetired(ctx context.Context) error {
 	for _, id := range keys(r.retired, r.retired) {
 		m := r.retired[id]

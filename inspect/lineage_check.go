@@ -80,7 +80,7 @@ func (r *recounting) check(ctx context.Context, c check) error {
 	}
 	says, order := c.says, "p, o"
 	if l := r.silverLedger; c.name == "lost" && l.Retired > 0 {
-		// Nobody knows any more which records had a row that was retired, but how many.
+		// It is only known how many rows were retired, not of which records.
 		r.verdict.Retired = min(n, l.Retired)
 		n -= r.verdict.Retired
 		says += fmt.Sprintf(", and retention took out %s only; perhaps", count(l.Retired, "row"))

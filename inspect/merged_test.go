@@ -103,7 +103,7 @@ func TestVerifyMergedAndRetired(t *testing.T) {
 
 	// A record that was let go is traced by its row.
 	text := w.trace(t, 0, 1).Text(false)
-	for _, want := range []string{"readings 0:1  is in silver and gold\n", "bronze  no more: its record was retired, as those below offset 10 are", "  sensor              a\n"} {
+	for _, want := range []string{"readings 0:1  is in silver and gold\n", "bronze  retired: records below offset 10 were removed", "  sensor              a\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

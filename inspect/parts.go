@@ -13,10 +13,9 @@ type part struct {
 	files    []table.File
 }
 
-// cut divides all of time, between windows, so that each part's files have about
-// maxBytes. A lake that has no more than that is one part, so that its models
-// are run over all of it at once. A width that does not divide the day is whole
-// days, so days or the width, whichever is longer, begin where windows begin.
+// cut divides time at window boundaries, so that each part's files have about maxBytes. A smaller lake is one
+// part, and its models run over all of it. If the width does not divide the day, it is whole days.
+// So days or the width, whichever is longer, start where windows start.
 func cut(list []table.File, column string, width time.Duration, maxBytes int64) []part {
 	unit := max(24*time.Hour, width)
 	type start struct {
@@ -59,8 +58,7 @@ func (p part) mayHave(f table.File, column string) bool {
 	return !known || (p.to.IsZero() || lo.Before(p.to)) && (p.from.IsZero() || !hi.Before(p.from))
 }
 
-// where is the condition that a row, by a time, belongs to the part. Without
-// bounds it is true of every row, whatever its time.
+// where is the condition that a row's time belongs to the part. Without bounds it is true for every row.
 func (p part) where(time string) string {
 	condition := "true"
 	if !p.from.IsZero() {

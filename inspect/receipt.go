@@ -20,7 +20,7 @@ type Receipt struct {
 	OnTheirWay   int64       `json:"on_their_way"`  // records of bronze that silver has not read yet
 	Silver       int64       `json:"silver"`        // rows
 	Quarantine   int64       `json:"quarantine"`    // rows
-	Tombstones   int64       `json:"tombstones"`    // records that are neither
+	Tombstones   int64       `json:"tombstones"`    // records without a value
 	Retired      int64       `json:"retired"`       // rows that were in silver until retention took them out
 	OK           bool        `json:"ok"`            // every record of Bronze is in one of the four
 	Gold         []GoldCount `json:"gold"`          // one a model, as declared
@@ -115,7 +115,7 @@ func age(seconds float64) string {
 	return fmt.Sprintf("%.0f days", seconds/(24*60*60))
 }
 
-// since is the age of a time, or nil when there is none.
+// since is the age of a time, or nil for the zero time.
 func since(t, now time.Time) *float64 {
 	if t.IsZero() {
 		return nil
@@ -124,8 +124,8 @@ func since(t, now time.Time) *float64 {
 	return &seconds
 }
 
-// Count makes a receipt of what the ledgers, the metadata of the tables
-// and the ends of bronze's chains say: a few requests, whatever the lake's size.
+// Count makes a receipt from the ledgers, the tables' metadata and the ends of bronze's chains. It takes a few
+// requests, whatever the size of the lake.
 func Count(ctx context.Context, objects smelt.Store, lake *table.Lake, p *smelt.Pipeline, now time.Time) (Receipt, error) {
 	t, err := load(ctx, lake, p)
 	if err != nil {

@@ -21,7 +21,7 @@ type Stale struct {
 type Backfill struct {
 	Snapshot int64     `json:"snapshot"`
 	At       time.Time `json:"at"`
-	Scope    string    `json:"scope"` // as the flags of the command; "unmatched" when smelt run did it by itself
+	Scope    string    `json:"scope"` // flags of the command; "unmatched" for healing by smelt run
 }
 
 // String writes the backfill as a line has it.
@@ -63,10 +63,10 @@ func (g *gathering) stale(ctx context.Context) {
 	g.Stale = append([]Stale{}, stale...) // never null
 }
 
-// staleTrouble says which rows are to be enriched anew, and how.
+// staleTrouble reports which rows need a backfill, with the command.
 func (g *gathering) staleTrouble() {
 	if g.staleErr != nil {
-		g.say(settings, "Whether rows were enriched with older versions of references cannot be told: %v.", g.staleErr)
+		g.say(settings, "It is unknown whether rows were enriched with older versions of references: %v.", g.staleErr)
 	}
 	name := g.pipeline.Name
 	command := "./bin/smelt backfill " + name + " --reference-changes"
@@ -78,7 +78,7 @@ func (g *gathering) staleTrouble() {
 			g.say(command, "%s of silver.%s were enriched with an older version of %s. They are too many to be counted here: the command counts them, and asks.", s.rows(), name, s.Reference)
 		}
 		if s.Unmatched > 0 && !g.Heals {
-			g.say(command, "%s of silver.%s found no row of %s, which has changed since; with SMELT_HEAL=false they are not healed by themselves.",
+			g.say(command, "%s of silver.%s found no row of %s, which has changed since; they are not healed because SMELT_HEAL=false.",
 				grouped(s.Unmatched, "row"), name, s.Reference)
 		}
 	}

@@ -66,12 +66,12 @@ func TestStatusStale(t *testing.T) {
 		},
 		{
 			"not healed", found(inspect.Stale{Reference: "places", Unmatched: 5, Exact: true}), false,
-			[]string{"5 rows of silver.readings found no row of places, which has changed since; with SMELT_HEAL=false they are not healed by themselves." + command},
+			[]string{"5 rows of silver.readings found no row of places, which has changed since; they are not healed because SMELT_HEAL=false." + command},
 			"stale by",
 		},
 		{
 			"not known", func(context.Context, *smelt.Pipeline, *table.Table) ([]inspect.Stale, error) { return nil, errDown }, true,
-			[]string{"Whether rows were enriched with older versions of references cannot be told: kafka on 127.0.0.1:9092: connection refused.\n      ./bin/smelt config\n"},
+			[]string{"It is unknown whether rows were enriched with older versions of references: kafka on 127.0.0.1:9092: connection refused.\n      ./bin/smelt config\n"},
 			"older version of places",
 		},
 	} {

@@ -27,10 +27,10 @@ type Probe struct {
 	Describe func(ctx context.Context, p *smelt.Pipeline, epochs map[int32]int32) (smelt.Description, error)
 	Live     func(context.Context) error // nil when smelt run answers
 
-	// Group asks who shares the pipeline's partitions; nil: nobody is asked.
+	// Group returns who shares the pipeline's partitions; nil: unknown.
 	Group func(context.Context, *smelt.Pipeline) ([]Process, error)
 
-	// Failing asks smelt run what is wrong with its stages, by table; nil: nobody is asked.
+	// Failing returns what is wrong with the stages of smelt run, by table; nil: unknown.
 	Failing func(context.Context) (map[string]string, error)
 
 	// CountStale counts the rows of silver that were enriched with older versions of
@@ -39,7 +39,7 @@ type Probe struct {
 	// Due asks smelt run when maintenance comes next; nil: it is not asked.
 	Due          func(context.Context) ([]upkeep.Due, error)
 	CountObjects bool // list bronze, to count its objects
-	Heals        bool // smelt run heals by itself the rows that found no reference row
+	Heals        bool // smelt run heals rows that found no reference row
 
 	Restore string // the command that brings services back that do not answer; "" when only a person can
 }
@@ -80,7 +80,7 @@ type StageStatus struct {
 	Table      string            `json:"table"`
 	Partitions []PartitionStatus `json:"partitions"`  // null for gold
 	LagRecords *int64            `json:"lag_records"` // not through yet; for bronze offsets, for gold silver rows
-	LagSeconds *float64          `json:"lag_seconds"` // age of the oldest of them; for bronze, since when nothing was taken from their partition: it is no older
+	LagSeconds *float64          `json:"lag_seconds"` // age of the oldest of them; for bronze, an upper bound: since the last read from their partition
 	Rows       *int64            `json:"rows"`
 	Snapshots  *int              `json:"snapshots"`    // null for bronze
 	Behind     *int              `json:"behind"`       // for gold: silver snapshots since the one that it was computed from
@@ -92,7 +92,7 @@ type StageStatus struct {
 type PartitionStatus struct {
 	Partition int32  `json:"partition"`
 	Position  int64  `json:"position"` // the next offset
-	End       *int64 `json:"end"`      // of what the stage reads from
+	End       *int64 `json:"end"`      // of the stage's input
 }
 
 // Trouble is one thing that is wrong.

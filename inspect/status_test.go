@@ -339,7 +339,7 @@ func TestStatusTrouble(t *testing.T) {
   bronze 2 = silver 2 + quarantine 0 ✓  gold 2 ✓  fresh AGE
   ! Partition 1 of topic readings is not read: the lake goes on at offset 2, but what it was filled from ends at 1 in the log: the log has lost records, or was brought back from a backup.
       ./bin/smelt source switch readings
-  ! gold.readings_hourly was computed by another version of hourly.sql; the pipeline computes it anew once it runs.
+  ! gold.readings_hourly was computed by another version of hourly.sql; the pipeline computes it again when it runs.
       ./scripts/start.sh
 `,
 		},

@@ -16,8 +16,8 @@ import (
 // tables are a pipeline's tables as of one moment, with their ledgers.
 type tables struct {
 	gold         []goldTable  // one a model, as declared
-	quarantine   *table.Table // nil: there is none yet
-	silver       *table.Table // nil: there is none yet
+	quarantine   *table.Table // nil: it does not exist yet
+	silver       *table.Table // nil: it does not exist yet
 	snapshot     int64        // silver's newest; 0: it has none
 	silverLedger ledger.Silver
 	recorded     bool // silver has a ledger
@@ -28,12 +28,12 @@ type tables struct {
 type goldTable struct {
 	model    smelt.Model
 	name     string
-	table    *table.Table // nil: there is none yet
+	table    *table.Table // nil: it does not exist yet
 	ledger   ledger.Gold
 	recorded bool // it has a ledger, and so was computed
 }
 
-// load loads a pipeline's tables, as they are at one moment.
+// load loads a pipeline's tables at one moment.
 func load(ctx context.Context, lake *table.Lake, p *smelt.Pipeline) (t tables, err error) {
 	names := []string{silver.TableName(p.Name), silver.QuarantineName(p.Name)}
 	for _, m := range p.Gold {

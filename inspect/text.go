@@ -76,7 +76,7 @@ func (p Process) String() string {
 	return text
 }
 
-// told says whether a trouble gives a reason already.
+// told says whether a reported trouble includes a reason.
 func (s *Status) told(reason string) bool {
 	return slices.ContainsFunc(s.Trouble, func(t Trouble) bool { return strings.Contains(t.Message, reason) })
 }

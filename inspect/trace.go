@@ -36,7 +36,7 @@ type Trace struct {
 	Offset     int64           `json:"offset"`
 	Outcome    string          `json:"outcome"`
 	Object     TracedObject    `json:"object"`     // of bronze
-	Record     json.RawMessage `json:"record"`     // its line in the object, as it is; null when bronze has let it go
+	Record     json.RawMessage `json:"record"`     // its line in the object; null if it was retired
 	Position   int64           `json:"position"`   // the next offset of the partition that silver reads
 	Retained   *time.Time      `json:"retained"`   // event time up to which rows may have been retired; null when none were
 	Silver     *TracedRow      `json:"silver"`     // null without a row
@@ -93,9 +93,9 @@ type TracedWindow struct {
 	Count      int64           `json:"row_count"`       // of all rows of the window
 	Snapshot   *TracedSnapshot `json:"snapshot"`        // the table's newest; null when it was not computed yet
 	Silver     *TracedSnapshot `json:"silver_snapshot"` // that it was computed from; null likewise
-	CaughtUp   *bool           `json:"caught_up"`       // that snapshot had the silver row as it is now; null when it cannot be told
+	CaughtUp   *bool           `json:"caught_up"`       // that snapshot had the current silver row; null if unknown
 	Final      bool            `json:"final"`           // the watermark has passed the window
-	Frozen     bool            `json:"frozen"`          // it begins before the time from which on silver, or gold, is whole: it is computed no more
+	Frozen     bool            `json:"frozen"`          // retention removed some of its rows, so it is no longer computed
 	Revision   int64           `json:"revision"`        // how often it was restated when it was final already
 	ComputedAt *time.Time      `json:"computed_at"`     // null without rows
 }
@@ -106,8 +106,8 @@ var ErrNoRecord = errors.New("no such record")
 // errLost says that a record that silver has read is nowhere.
 var errLost = errors.New("it is neither in silver nor in quarantine: smelt verify says what else is missing")
 
-// Trace follows a record from bronze to gold. It fails with ErrNoRecord when
-// bronze has none of that partition and offset.
+// Trace follows a record from bronze to gold. It fails with ErrNoRecord if bronze has no record of that
+// partition and offset.
 func (t Tracer) Trace(ctx context.Context, p *smelt.Pipeline, partition int32, offset int64) (*Trace, error) {
 	for attempt := 1; ; attempt++ {
 		trace, err := t.trace(ctx, p, partition, offset)

@@ -82,7 +82,7 @@ func (c Cell) shown() string {
 	return c.Text
 }
 
-// readable gives bytes as text: as they are, or in base64.
+// readable returns bytes as text, or in base64 if they are not text.
 func readable(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

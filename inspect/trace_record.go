@@ -65,14 +65,13 @@ func (r *tracing) findRecord(ctx context.Context) error {
 	return nil
 }
 
-// letGo says what there is to say of a record that bronze has let go, of which
-// nothing else has a row: it may have been a tombstone, or a hole.
+// letGo reports a retired record without a row anywhere: it may have been a tombstone, or its offset a gap.
 func (r *tracing) letGo() error {
-	return fmt.Errorf("%w: partition %d of bronze has let its records below offset %d go (retain: bronze), and neither silver nor quarantine has a row of this one",
+	return fmt.Errorf("%w: partition %d of bronze has retired its records below offset %d (retain: bronze), and neither silver nor quarantine has a row of this one",
 		ErrNoRecord, r.Partition, r.Object.End)
 }
 
-// noObject says why there is no object.
+// noObject says why no object has the record.
 func (r *tracing) noObject(ctx context.Context, reader *bronze.Reader) error {
 	partitions, err := reader.Partitions(ctx)
 	if err != nil {

@@ -70,7 +70,7 @@ func (q *TracedReject) why() string {
 func (w *traceText) record(t *Trace) {
 	o, r := t.Object, t.line.Record
 	if t.Record == nil {
-		w.head("bronze", fmt.Sprintf("no more: its record was retired, as those below offset %d are (retain: bronze), and cannot be replayed", o.End))
+		w.head("bronze", fmt.Sprintf("retired: records below offset %d were removed (retain: bronze) and cannot be replayed", o.End))
 		return
 	}
 	w.head("bronze", o.Key)
@@ -143,7 +143,7 @@ func (w *traceText) window(g TracedWindow) {
 // computed says from what the window is.
 func (g *TracedWindow) computed() string {
 	if g.Frozen {
-		return "no more: older than what silver, or gold, keeps (retain:), it stays as it was, and later events do not count in it"
+		return "frozen: older than what silver or gold keeps (retain:); it does not change, and later events do not count in it"
 	}
 	return "from silver's " + g.Silver.String() + ", " + g.progress()
 }
@@ -152,11 +152,11 @@ func (g *TracedWindow) computed() string {
 func (g *TracedWindow) progress() string {
 	switch {
 	case g.CaughtUp == nil:
-		return "which has expired: whether it had the row cannot be told"
+		return "which has expired: it is unknown whether it had the row"
 	case *g.CaughtUp:
 		return "which had the row"
 	}
-	return "which did not have the row as it is now: gold catches up when the pipeline runs"
+	return "which did not have the current row: gold catches up when the pipeline runs"
 }
 
 // state says whether the window is final, and what was done to it.

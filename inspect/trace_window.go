@@ -55,7 +55,7 @@ func (r *tracing) window(ctx context.Context, g goldTable, start time.Time) (Tra
 	return w, r.fill(ctx, g, &w)
 }
 
-// had says whether a silver snapshot had the row as it is now.
+// had says whether a silver snapshot had the current row.
 func (r *tracing) had(ctx context.Context, snapshot int64) (bool, error) {
 	list, err := r.silver.Files(ctx, snapshot)
 	if err != nil {

@@ -84,7 +84,7 @@ func (g *gathering) fails() {
 	}
 }
 
-// sourceTrouble says which partitions wait for a decision, and what there is to decide.
+// sourceTrouble reports the partitions that wait for a decision, and the choices.
 func (g *gathering) sourceTrouble() {
 	for i, stop := range g.stops {
 		if same := func(o *bronze.Stop) bool { return o.Misfit == stop.Misfit }; slices.IndexFunc(g.stops, same) == i {
@@ -128,7 +128,7 @@ func (g *gathering) tableTrouble() {
 	}
 	for _, t := range g.tables.gold {
 		if t.recorded && t.ledger.Model != gold.Digest(t.model) {
-			g.say(start, "%s was computed by another version of %s.sql; the pipeline computes it anew once it runs.", t.name, t.model.Name)
+			g.say(start, "%s was computed by another version of %s.sql; the pipeline computes it again when it runs.", t.name, t.model.Name)
 		}
 	}
 	if reasons := g.recentRejects(); len(reasons) > 0 {

@@ -88,7 +88,7 @@ type recounting struct {
 	pipeline *smelt.Pipeline
 	session  *duck.Session
 	dir      string                // for bronze objects on their way
-	retired  map[int32]bronze.Meta // by partition: the object from which records were let go
+	retired  map[int32]bronze.Meta // by partition: the object from which records were retired
 	verdict  Verdict
 }
 
@@ -153,6 +153,6 @@ func (r *recounting) ledgerCount(table, what string, noted, counted int64) {
 		return
 	}
 	r.mismatch("ledger", table, max(noted-counted, counted-noted), nil,
-		"The ledger of %s notes %d %s, but %d were counted. When nothing else is amiss the data is whole and only this note is wrong.",
+		"The ledger of %s notes %d %s, but %d were counted. If nothing else is reported, the data is complete and only this count is wrong.",
 		table, noted, what, counted)
 }

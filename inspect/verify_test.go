@@ -315,8 +315,8 @@ func TestVerifyMismatches(t *testing.T) {
 	const (
 		whole = "bronze 11 = silver 7 + quarantine 2 + tombstones 2 "
 		mend  = " Something other than smelt has changed silver.readings: roll it back to the snapshot before (its position goes back along), and the pipeline reads bronze again from there."
-		note  = " When nothing else is amiss the data is whole and only this note is wrong."
-		gold  = "in the windows of 2026-11-29 12:00:00+00 and perhaps others. Something other than smelt has changed it: drop the table, and the pipeline computes it anew."
+		note  = " If nothing else is reported, the data is complete and only this count is wrong."
+		gold  = "in the windows of 2026-11-29 12:00:00+00 and perhaps others. Something other than smelt has changed it: drop the table, and the pipeline computes it again."
 	)
 	for _, test := range []struct {
 		name    string
@@ -456,7 +456,7 @@ func TestVerifyMismatches(t *testing.T) {
 				w.rewrite(t, "gold.readings_hourly", "SELECT * REPLACE (CASE city WHEN 'Espoo' THEN readings + 1 ELSE readings END AS readings) FROM work.t")
 			},
 			receipt: whole + "✓  gold 7 ✗",
-			says:    []string{"gold.readings_hourly is not what hourly.sql gives over silver: it lacks 1 row and has 1 row that the SQL does not give, " + gold},
+			says:    []string{"gold.readings_hourly differs from hourly.sql over silver: it lacks 1 row and has 1 row that the SQL does not return, " + gold},
 		},
 		{
 			name: "a gold sum that is off",
@@ -464,7 +464,7 @@ func TestVerifyMismatches(t *testing.T) {
 				w.rewrite(t, "gold.readings_hourly", "SELECT * REPLACE (CASE city WHEN 'Espoo' THEN total + 0.0001 ELSE total END AS total) FROM work.t")
 			},
 			receipt: whole + "✓  gold 7 ✗",
-			says:    []string{"gold.readings_hourly is not what hourly.sql gives over silver: it lacks 1 row and has 1 row that the SQL does not give, " + gold},
+			says:    []string{"gold.readings_hourly differs from hourly.sql over silver: it lacks 1 row and has 1 row that the SQL does not return, " + gold},
 		},
 		{
 			name: "a gold row missing",
@@ -472,7 +472,7 @@ func TestVerifyMismatches(t *testing.T) {
 				w.rewrite(t, "gold.readings_hourly", "FROM work.t WHERE city IS NULL")
 			},
 			receipt: whole + "✓  gold 7 ✗",
-			says:    []string{"gold.readings_hourly is not what hourly.sql gives over silver: it lacks 1 row and has 0 rows that the SQL does not give, " + gold},
+			says:    []string{"gold.readings_hourly differs from hourly.sql over silver: it lacks 1 row and has 0 rows that the SQL does not return, " + gold},
 		},
 		{
 			name: "a gold row twice",
@@ -480,7 +480,7 @@ func TestVerifyMismatches(t *testing.T) {
 				w.rewrite(t, "gold.readings_hourly", "FROM work.t UNION ALL FROM work.t WHERE city = 'Espoo'")
 			},
 			receipt: whole + "✓  gold 7 ✗",
-			says:    []string{"gold.readings_hourly is not what hourly.sql gives over silver: it lacks 0 rows and has 1 row that the SQL does not give, " + gold},
+			says:    []string{"gold.readings_hourly differs from hourly.sql over silver: it lacks 0 rows and has 1 row that the SQL does not return, " + gold},
 		},
 		{
 			name: "a gold sum that is off by its last bits",
@@ -493,7 +493,7 @@ func TestVerifyMismatches(t *testing.T) {
 			name:    "another gold SQL",
 			harm:    func(t *testing.T, w *world) { w.pipeline.Gold[0].SQL += " " },
 			receipt: whole + "✓  gold 7 ✗",
-			says:    []string{"gold.readings_hourly was computed by another version of hourly.sql: smelt run computes it anew."},
+			says:    []string{"gold.readings_hourly was computed by another version of hourly.sql: smelt run computes it again."},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func (s *Shell) tables(p *smelt.Pipeline) []icebergTable {
 func (s *Shell) refreshTable(ctx context.Context, it icebergTable) error {
 	t, err := s.shownTable(ctx, it.name)
 	if errors.Is(err, smelt.ErrNotFound) {
-		return s.lack(ctx, it, it.name+" has no data yet: the pipeline makes it when it runs")
+		return s.lack(ctx, it, it.name+" has no data yet: the pipeline creates it when it runs")
 	}
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"smelt/silver"
 )
 
-// mergeEvery is how often bronze is listed to see what there is to merge: some
-// times in the hour by which it is merged.
+// mergeEvery is how often bronze is listed for objects to merge: several times per hour, which is
+// the unit of merging.
 const mergeEvery = 10 * time.Minute
 
 // merging merges the small objects of a pipeline's bronze, and cleans what is in

@@ -23,23 +23,22 @@ const compactEvery = 2 * time.Minute
 // no lock, commit as well and leave its files alone.
 const compactTries = 5
 
-// regain is the part by which the size of merged files grows again at each look, once
-// it was halved for want of memory: in an hour and a half it has doubled.
+// regain is the share by which the size of merged files grows at each look, after it was halved for
+// lack of memory. It doubles in one and a half hours.
 const regain = 64
 
-// appendedProperty of a compaction's snapshot says when rows last came into the
-// partition: the files that came with them are gone.
+// appendedProperty, in a compaction's snapshot, is when rows were last added to the partition. The
+// files that were added then no longer exist.
 const appendedProperty = "smelt.appended"
 
-// compactor merges small data files of a table. The rows stay as they are, in the
-// order of their event time, and readers that go by snapshots see a replace, which
-// changes nothing.
+// compactor merges small data files of a table. The rows stay the same, in the order of their event
+// time. Readers of snapshots see a replace, which changes no row.
 type compactor struct {
 	Config
 	table, lock string
 	sort        []string      // columns
 	corrects    string        // the lock that a backfill of the table holds; "" for none
-	kept        time.Duration // how long retain: keeps its rows; 0: for ever
+	kept        time.Duration // how long retain: keeps its rows; 0: without limit
 	told        sync.Map      // why it cannot be done, as was said
 	refused     sync.Map      // keys of files that cannot be merged
 	failed      sync.Map      // keys of partitions whose last merge failed

@@ -97,7 +97,7 @@ func TestCompactColumnsOfOthers(t *testing.T) {
 			if jobs := r.plan(upkeep.Compaction(r.config, readingsSilver, readingsSilver), rested); len(jobs) > 0 {
 				t.Errorf("to do: %s", whats(jobs))
 			}
-			if !strings.Contains(log.String(), "column "+name+" cannot be written as it is") {
+			if !strings.Contains(log.String(), "column "+name+" cannot be written unchanged") {
 				t.Errorf("it said %q", log.String())
 			}
 		})

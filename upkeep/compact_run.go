@@ -57,8 +57,8 @@ func (c *compactor) run(ctx context.Context, m merge) (Done, error) {
 	return done, nil
 }
 
-// setback says why nothing came of writing a merge, where that is to be expected, and
-// sees to it that it is not tried again as it was.
+// setback says why writing a merge failed, if that is an expected failure, and makes the next attempt
+// differ.
 func (c *compactor) setback(ctx context.Context, m merge, err error) (lost string) {
 	no := new(refusal)
 	switch {
@@ -81,8 +81,7 @@ func (c *compactor) setback(ctx context.Context, m merge, err error) (lost strin
 	return ""
 }
 
-// live gives the table as it is now, and brings the merge's files up to it. lost
-// says why they cannot be merged any more.
+// live loads the table and adapts the merge's files to it. lost says why they can no longer be merged.
 func (c *compactor) live(ctx context.Context, m *merge) (t *table.Table, lost string, err error) {
 	if busy, err := c.corrected(ctx); busy || err != nil {
 		return nil, "a backfill has begun", err
@@ -103,9 +102,9 @@ func (c *compactor) live(ctx context.Context, m *merge) (t *table.Table, lost st
 	return t, "", nil
 }
 
-// commit makes the staged file take the place of those that were merged, under the
-// lock. What is certain not to be in the table is deleted; a commit whose outcome
-// is unknown leaves the file, to the table or to the search for orphans.
+// commit swaps the staged file for the merged ones, under the lock. A file that is certainly not in
+// the table is deleted. After a commit with an unknown outcome the file stays, for the table or
+// for the search for orphans.
 func (c *compactor) commit(ctx context.Context, m merge, staged []staging.Staged) (lost string, err error) {
 	unlock, err := c.Locker.Lock(ctx, c.lock)
 	if err != nil {

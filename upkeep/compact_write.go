@@ -38,7 +38,7 @@ func (c *compactor) write(ctx context.Context, t *table.Table, m merge, dir stri
 		return smelt.DataFile{}, err
 	}
 	if len(files) != 1 {
-		return smelt.DataFile{}, fmt.Errorf("%d files came of %d: there are no rows in them", len(files), len(paths))
+		return smelt.DataFile{}, fmt.Errorf("merging %d files gave %d: they have no rows", len(files), len(paths))
 	}
 	return files[0], nil
 }
@@ -54,8 +54,7 @@ func (c *compactor) order(t *table.Table) string {
 	return strings.Join(columns, ", ")
 }
 
-// checkColumns refuses a table to which another engine has given columns that DuckDB
-// cannot write as they are.
+// checkColumns fails on a table with columns of another engine that DuckDB cannot write unchanged.
 func checkColumns(t *table.Table) error {
 	odd := t.NotRewritable()
 	for _, c := range t.Columns() {
@@ -64,7 +63,7 @@ func checkColumns(t *table.Table) error {
 		}
 	}
 	if len(odd) > 0 {
-		return fmt.Errorf("column %s cannot be written as it is: compact the table with the engine that made it", strings.Join(odd, ", "))
+		return fmt.Errorf("column %s cannot be written unchanged: compact the table with the engine that made it", strings.Join(odd, ", "))
 	}
 	return nil
 }
@@ -75,7 +74,7 @@ type refusal struct {
 	files []int // their places
 }
 
-// checkFields refuses files whose columns cannot be told by their ids.
+// checkFields fails on files whose columns have no ids.
 func checkFields(ctx context.Context, session *duck.Session, t *table.Table, paths []string) error {
 	rows, err := session.Query(ctx, "SELECT DISTINCT file_name, name, coalesce(field_id, -1) FROM parquet_schema("+duck.List(paths)+") WHERE field_id IS NOT NULL OR num_children IS NULL ORDER BY ALL")
 	if err != nil {
@@ -103,9 +102,9 @@ func checkFields(ctx context.Context, session *duck.Session, t *table.Table, pat
 	return rows.Err()
 }
 
-// fieldFault says why a field of a file cannot be told by its id: other engines may
-// take in files that have none, and rename a field within a struct, or drop it and add
-// it again, which DuckDB finds by name.
+// fieldFault says why a field of a file cannot be identified by its id. Other engines may add files
+// without ids. They may also rename a field within a struct, or drop and add it again, and DuckDB
+// finds such fields by name.
 func fieldFault(t *table.Table, fields map[int]string, named []string, name string, id int) error {
 	now, nested := fields[id]
 	switch {

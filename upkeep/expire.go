@@ -13,18 +13,17 @@ import (
 	"smelt/silver"
 )
 
-// expireEvery is how often snapshots are looked at: a table gets some hundred
-// between two times at the most.
+// expireEvery is how often snapshots are checked. A table gets about a hundred in between at most.
 const expireEvery = time.Minute
 
-// mostBehind is how many silver snapshots are kept for a gold table that does not
-// get on, or is to be computed as a whole, which may take long and reads the files
-// of one snapshot that nobody knows: each makes every commit to silver a little slower.
+// mostBehind is how many silver snapshots are kept for a gold table that is stuck, or that must be
+// computed as a whole. The latter may take long, and it reads the files of an unknown snapshot.
+// Each kept snapshot makes commits to silver a little slower.
 const mostBehind = 2000
 
-// expiry drops the snapshots of a table that nobody keeps. It holds the lock under
-// which the table is written until they are dropped, so that it does not race the
-// table's stage; when that is at work it leaves the table to the next time.
+// expiry drops the snapshots of a table that nothing keeps. It holds the table's write lock until they
+// are dropped, so that it does not race the table's stage. If the stage is at work, it skips the
+// table until next time.
 func expiry(cfg Config, name, lock string) Task {
 	e := &expirer{cfg, name, lock}
 	return Task{Table: name, Kind: KindExpire, Every: expireEvery, Plan: e.plan}
@@ -93,9 +92,8 @@ func (e *expirer) policy(ctx context.Context) (policy table.Retention, err error
 	return policy, err
 }
 
-// needed are the silver snapshots from which gold goes on, and the newest one: what
-// comes while the expiry is at work is not its business. whole says whether a gold table
-// is to be computed from all of silver.
+// needed are the silver snapshots that gold continues from, and the newest one, so that later commits
+// do not matter. whole says whether a gold table must be computed from all of silver.
 func (e *expirer) needed(ctx context.Context) (needed []int64, whole bool, err error) {
 	t, err := e.Area.Lake.Load(ctx, e.name)
 	if errors.Is(err, smelt.ErrNotFound) {
@@ -188,7 +186,7 @@ func (e *expirer) paired(ctx context.Context) (paired []int64, err error) {
 	return paired, nil
 }
 
-// read reads a table's ledger, an empty one when there is no table.
+// read reads a table's ledger; an empty one if the table does not exist.
 func read[L ledger.Silver | ledger.Quarantine | ledger.Gold](ctx context.Context, lake *table.Lake, name string) (l L, err error) {
 	t, err := lake.Load(ctx, name)
 	if errors.Is(err, smelt.ErrNotFound) {

@@ -28,8 +28,8 @@ type Keeper struct {
 	next []time.Time // by task
 }
 
-// NewKeepers makes a keeper a table of the pipeline. observe is told of each job
-// that was run; it may be called concurrently.
+// NewKeepers makes one keeper per table of the pipeline. observe is called after each job, perhaps
+// concurrently.
 func NewKeepers(cfg Config, observe Observe) []*Keeper {
 	var keepers []*Keeper
 	for _, t := range Tasks(cfg) {
@@ -45,8 +45,8 @@ func NewKeepers(cfg Config, observe Observe) []*Keeper {
 	return keepers
 }
 
-// longestFirst bounds how long after the start a rare task comes first, so that it
-// comes at all where smelt is started anew each day.
+// longestFirst bounds when a rare task first runs after a start, so that it runs at all if smelt is
+// restarted daily.
 const longestFirst = time.Hour
 
 // first is when a task comes first after the start: at some time within its Every.
@@ -60,9 +60,9 @@ func spread(every time.Duration, at float64) time.Duration {
 	return time.Duration(float64(every) * (1 + jitter*at))
 }
 
-// GoOn has the tasks come when an earlier process would have done them, as its Due has
-// said: so they come although each process is ended long before they are due. A time
-// that is too far off, by another clock or for another Every, is none of theirs.
+// GoOn schedules the tasks for when an earlier process would have run them, according to its Due. So they
+// run even if each process ends before they are due. It ignores times that are too far off, from
+// another clock or another Every.
 func (k *Keeper) GoOn(noted []Due) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,5 +150,5 @@ func (k *Keeper) tell(j Job, d Done, took time.Duration, err error) {
 	}
 }
 
-// Lock is the name of the lock that whoever maintains a table holds.
+// Lock is the name of the lock for maintaining a table.
 func Lock(table string) string { return "maintain." + table }

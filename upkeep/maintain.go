@@ -1,11 +1,9 @@
-// Package upkeep keeps the lake as quick after a year as on the first day: it
-// merges small objects and files, drops snapshots that nobody keeps, deletes what
-// no snapshot refers to, and lets go what a pipeline's retain: says.
+// Package upkeep keeps the lake fast as it grows. It merges small objects and files, drops snapshots that
+// nothing keeps, deletes files that no snapshot has, and retires what a pipeline's retain: says.
 //
-// It stands beside the line. Whatever it does leaves every row as it is (but for
-// retention, whose commits say so), loses every race against a stage, a backfill
-// or another engine, and may die at any moment: the next run goes by what is
-// durable.
+// It stands over the line. It changes no row, except for retention, whose commits say so. It loses
+// every race against a stage, a backfill or another engine. It may die at any moment, because the next
+// run depends on durable state only. Start reading with keeper.go, then compact.go.
 package upkeep
 
 import (
@@ -65,8 +63,8 @@ const (
 	KindMerge     = "merge"     // bronze: small objects become large ones
 	KindClean     = "clean"     // bronze: objects go that are in a merged one
 	KindCompact   = "compact"   // small data files become large ones
-	KindManifests = "manifests" // manifests are written anew
-	KindExpire    = "expire"    // snapshots go that nobody keeps
+	KindManifests = "manifests" // rewrites manifests
+	KindExpire    = "expire"    // drops snapshots that nothing keeps
 	KindOrphans   = "orphans"   // files go that no snapshot refers to
 	KindRetain    = "retain"    // what is older than retain: says goes
 )
@@ -77,10 +75,10 @@ type Job struct {
 	Kind   string
 	What   string // of what, in words: "event_time_day=2026-11-29: 143 small files"
 	Before Size   // that it works on
-	After  Size   // that it will leave, as far as can be told
+	After  Size   // expected after it
 
-	// Run does it. A race that was lost is no error: Done says so, and the next
-	// plan has the job again if there is still something to do.
+	// Run does the job. A lost race is not an error: Done says so, and the next plan has the job again if
+	// there is still something to do.
 	Run func(ctx context.Context) (Done, error)
 }
 
@@ -91,7 +89,7 @@ type Done struct {
 	Lost   string // why nothing was done: "" when it was
 }
 
-// Observe is told of a job that was run, how long it took, and how it failed.
+// Observe is called after each job, with how long it took and its error.
 type Observe func(j Job, d Done, took time.Duration, err error)
 
 // mostFailed is after how many jobs that fail a Do leaves the rest of them: a file

@@ -13,14 +13,14 @@ import (
 // hour.
 const manifestsEvery = time.Hour
 
-// lister writes the manifests of a table anew.
+// lister rewrites the manifests of a table.
 type lister struct {
 	Config
 	table, lock string
 }
 
-// manifests is the task that writes the manifests of a table anew when they have
-// become too many. Its writers hold a lock when they commit.
+// manifests is the task that rewrites the manifests of a table when there are too many. Writers of the
+// table hold a lock when they commit.
 func manifests(cfg Config, name, lock string) Task {
 	l := &lister{cfg, name, lock}
 	return Task{Table: name, Kind: KindManifests, Every: manifestsEvery, Plan: l.plan}
@@ -60,7 +60,7 @@ func (l *lister) run(ctx context.Context) (done Done, err error) {
 		return Done{}, err
 	}
 	if !before.Scattered() {
-		return Done{Lost: "others have written them anew"}, nil
+		return Done{Lost: "others have rewritten them"}, nil
 	}
 	next, err := t.RewriteManifests(ctx)
 	if errors.Is(err, table.ErrConflict) {

@@ -28,8 +28,7 @@ func orphans(cfg Config, name, lock string) Task {
 	return Task{Table: name, Kind: KindOrphans, Every: orphansEvery, Plan: s.plan}
 }
 
-// age is how old an orphan has to be: whatever the policy says, a commit in flight
-// must not have it.
+// age is how old an orphan must be. Whatever the policy says, a commit in progress must not have it.
 func (s *sweeper) age() time.Duration {
 	return max(cmp.Or(s.Policy.OrphanAge, DefaultOrphanAge), 2*table.FileAge)
 }
@@ -63,8 +62,8 @@ func (s *sweeper) run(ctx context.Context, found []smelt.Object) (Done, error) {
 	return Done{Before: objectsSize(gone)}, nil
 }
 
-// fence sees to it that no commit comes through any more that began before, under
-// the lock, so that none has to be done again because of it.
+// fence makes every commit fail that started before it. It holds the lock, so that usually no commit has
+// to be repeated.
 func (s *sweeper) fence(ctx context.Context) (table.Fenced, error) {
 	unlock, err := s.Locker.Lock(ctx, s.lock)
 	if err != nil {

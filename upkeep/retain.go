@@ -10,12 +10,11 @@ import (
 	"smelt/internal/table"
 )
 
-// retainEvery is how often it is looked what may go. What goes is a file of a day
-// or an hour as a rule.
+// retainEvery is how often retention runs. It usually removes a file of a day or an hour.
 const retainEvery = time.Hour
 
-// Retention is the work that a pipeline's retain: asks for: rows, windows and
-// objects that are older go, and the ledgers note up to when.
+// Retention is the work of a pipeline's retain:. Older rows, windows and objects are removed, and the
+// ledgers record up to when.
 func Retention(cfg Config) []Task {
 	var tasks []Task
 	if cfg.Pipeline.Retain.Bronze > 0 {
@@ -44,8 +43,7 @@ func older(files []table.File, column string, cutoff time.Time) []table.File {
 	return out
 }
 
-// later is the later of two times: what has gone does not come back when retain:
-// gives more time.
+// later is the later of two times. Removed data does not return when retain: gets longer.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -16,18 +16,17 @@ import (
 	"smelt/silver"
 )
 
-// bronzeRetention lets records go from bronze that were written longer ago than
-// retain: says. The rule, by what may still need a record:
+// bronzeRetention removes records from bronze that were written longer ago than retain: says, unless one
+// of these still needs them:
 //
-//   - silver, to go on: only records go that are below every position that silver
-//     may be at. These are the one of its newest snapshot, and of each snapshot that
-//     it has, be it that expiry has not come to it or that a tag or a branch keeps
-//     it: a rollback goes there, and reads on. Daily tags keep a month as a rule;
-//   - quarantine: a record that it has, or had in a snapshot that is still there,
-//     stays, so that it can be replayed once the pipeline takes it;
-//   - a backfill: while one of the pipeline runs, nothing goes.
+//   - silver: only records below every position that silver may be at are removed. These are the
+//     positions of all its snapshots, whether expiry is late or a tag or branch keeps them, because a
+//     rollback may go there and read on. Daily tags usually keep a month;
+//   - quarantine: the records that it has, or had in a snapshot that still exists, stay, so that they
+//     can be replayed;
+//   - a backfill: while one of the pipeline runs, nothing is removed.
 //
-// Rows of silver stay whose records go; a backfill leaves them as they are.
+// Rows of silver stay after their records were removed. A backfill leaves them unchanged.
 type bronzeRetention struct {
 	Config
 	merger *bronze.Merger
@@ -89,8 +88,8 @@ func (r bronzeRetention) run(ctx context.Context, run bronze.Run) (Done, error) 
 	return Done{Before: Size{run.Objects, run.Bytes}, After: Size{1, o.Size}}, nil
 }
 
-// positions gives, by partition, the least position that silver may be at, or go
-// back to. Without a table, or a ledger, there is none, and nothing may go.
+// positions returns, by partition, the lowest position that silver may be at or go back to. Without a table
+// or a ledger there is none, and nothing may be removed.
 func (r bronzeRetention) positions(ctx context.Context) (map[int32]int64, error) {
 	t, err := r.Area.Lake.Load(ctx, silver.TableName(r.Pipeline.Name))
 	if errors.Is(err, smelt.ErrNotFound) {

@@ -108,7 +108,7 @@ func TestRetainBronze(t *testing.T) {
 		if l.clean() == 0 {
 			t.Error("no object was deleted")
 		}
-		l.trace(1, 5, "no more: its record was retired, as those below offset 29 are (retain: bronze), and cannot be replayed")
+		l.trace(1, 5, "retired: records below offset 29 were removed (retain: bronze) and cannot be replayed")
 		l.trace(1, 5, "is in silver and gold")
 
 		// 29 readings of each partition have gone from bronze.

@@ -12,9 +12,8 @@ import (
 	"smelt/internal/table"
 )
 
-// goldRetention takes files out of a gold table whose windows all began before
-// what retain: says. The ledger notes the cutoff: no refresh computes such a window
-// again, be it one of everything. What silver has of them stays there.
+// goldRetention removes files from a gold table whose windows all began before the time that retain: gives.
+// The ledger records that time, and no refresh computes such a window again. Silver keeps their rows.
 type goldRetention struct {
 	Config
 	model smelt.Model
@@ -34,7 +33,7 @@ func (r goldRetention) plan(ctx context.Context, now time.Time) ([]Job, error) {
 	return []Job{{Table: r.table, Kind: KindRetain, What: goes(files, cutoff), Before: sizeOf(files), Run: r.run}}, nil
 }
 
-// find looks for files of which every window is old enough.
+// find finds files whose windows are all old enough.
 func (r goldRetention) find(ctx context.Context, now time.Time) (t *table.Table, l ledger.Gold, old []table.File, cutoff time.Time, err error) {
 	cutoff = now.Add(-r.Pipeline.Retain.Gold).UTC().Truncate(time.Microsecond)
 	t, files, err := newestOf(ctx, r.Area.Lake, r.table)

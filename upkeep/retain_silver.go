@@ -47,7 +47,7 @@ func (r silverRetention) plan(ctx context.Context, now time.Time) ([]Job, error)
 	}}, nil
 }
 
-// find looks for files of which all is old enough.
+// find finds files whose rows are all old enough.
 func (r silverRetention) find(ctx context.Context, now time.Time) (out retiring, err error) {
 	// Iceberg keeps microseconds, and so do the windows that are compared with it.
 	out.cutoff = now.Add(-r.Pipeline.Retain.Silver).UTC().Truncate(time.Microsecond)
@@ -73,7 +73,7 @@ func (r silverRetention) run(ctx context.Context) (Done, error) {
 		return Done{}, err
 	}
 	defer unlock()
-	models, err := r.models(ctx) // before silver, which is then as new as they are
+	models, err := r.models(ctx) // before silver, so that silver is at least as new
 	if err != nil {
 		return Done{}, err
 	}
@@ -106,7 +106,7 @@ func (r silverRetention) run(ctx context.Context) (Done, error) {
 	return Done{Before: sizeOf(out.files)}, nil
 }
 
-// computed is a gold table as far as it is known.
+// computed is a gold table and its ledger.
 type computed struct {
 	smelt.Model
 	table    string
@@ -138,7 +138,7 @@ func (r silverRetention) lacks(ctx context.Context, m computed, out retiring) (s
 	}
 	added, removed, err := out.silver.Changes(ctx, m.ledger.SilverSnapshot, out.head.ID)
 	if errors.Is(err, table.ErrUnknown) {
-		return "what " + m.table + " has of it cannot be told", nil
+		return "it is unknown what " + m.table + " has of it", nil
 	}
 	if err != nil {
 		return "", err
@@ -176,8 +176,7 @@ func (r silverRetention) account(ctx context.Context, out retiring) (ledger.Silv
 // unmatchedColumn is the column of silver that names the references without a row.
 const unmatchedColumn = "_unmatched"
 
-// unmatched counts the rows of files that found no reference row, where whoever
-// wrote them has not.
+// unmatched counts the rows without a reference row in files whose writer has not counted them.
 func (r silverRetention) unmatched(ctx context.Context, t *table.Table, files []table.File) (n int64, err error) {
 	if len(files) == 0 {
 		return 0, nil

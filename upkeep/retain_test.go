@@ -169,7 +169,7 @@ func TestRetainWaits(t *testing.T) {
 		l.send("a", time.Now().Add(-keepSilver-time.Hour))
 		l.drain()
 		l.trace(1, 1, "is in silver and gold")
-		l.trace(1, 1, "stays as it was, and later events do not count in it")
+		l.trace(1, 1, "it does not change, and later events do not count in it")
 		l.verify()
 	})
 }

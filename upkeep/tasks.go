@@ -5,7 +5,7 @@ import (
 	"smelt/silver"
 )
 
-// Tasks are all that is to be done for a pipeline.
+// Tasks are all upkeep tasks of a pipeline.
 func Tasks(cfg Config) []Task {
 	p := cfg.Pipeline
 	tasks := append(bronzeTasks(cfg, newMerger(cfg)), Retention(cfg)...)

@@ -47,8 +47,8 @@ type tiers struct {
 // file goes once all of it is old enough, and its oldest rows wait for that.
 const retainParts = 8
 
-// spanOf is the span of a table whose rows are kept for a time; 0: for ever. It is of
-// whole days or hours, so that partitions of these are not cut.
+// spanOf is the time span of one file of a table that keeps its rows for a time; 0: without limit. It is whole
+// days or hours, so that partitions by these are not split.
 func spanOf(kept time.Duration) time.Duration {
 	const day = 24 * time.Hour
 	switch span := kept / retainParts; {
