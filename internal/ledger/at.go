@@ -11,9 +11,8 @@ func At[L Silver | Quarantine | Gold](t *table.Table, snapshot int64) (ledger L,
 	return ledger, false, nil
 }
 
-// Carry is what a rollback to a snapshot sets among the table's properties: the
-// ledger there, as it is, so that the copy is of the same state. It is nil when
-// no ancestor has one.
+// Carry is the property that a rollback to a snapshot sets: the ledger of that snapshot, so that the copy describes the same
+// state. It is nil if no ancestor has one.
 func Carry(t *table.Table, snapshot int64) map[string]string {
 	if s, ok := nearest(t, snapshot); ok {
 		return map[string]string{property: s.Summary[property]}

@@ -34,7 +34,7 @@ type Silver struct {
 	Tombstones       int64            `json:"tombstones"`        // of them
 	Quarantined      map[string]int64 `json:"quarantined"`       // by reason
 	Unmatched        int64            `json:"unmatched"`         // rows that found no reference row
-	Newest           time.Time        `json:"newest"`            // event time; zero when there is none yet
+	Newest           time.Time        `json:"newest"`            // event time; zero without events
 	ReferenceVersion int64            `json:"reference_version"` // of the last step
 	// ReferenceFloor is the lowest version that may still be committed: that of the
 	// last backfill, which an older one would undo. 0: any.
@@ -53,8 +53,7 @@ type Silver struct {
 	Quarantine string `json:"quarantine_id,omitempty"`
 }
 
-// Rows is how many rows silver should have: what was read and neither rejected
-// nor a tombstone, nor retired since.
+// Rows is how many rows silver should have: records read, without rejects, tombstones and retired rows.
 func (s Silver) Rows() int64 { return s.Records - s.Tombstones - s.Rejected() - s.Retired }
 
 // Rejected is how many records were rejected, for any reason.

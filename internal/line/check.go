@@ -11,10 +11,8 @@ import (
 	"smelt/silver"
 )
 
-// Check checks the SQL of a pipeline, and what pipeline.yml says about it,
-// without any service. skipped is what could not be checked, and why. The error
-// holds all that is wrong, as [smelt.Faults], or says why nothing can be told.
-// db must be otherwise idle.
+// Check checks the SQL of a pipeline and what pipeline.yml says about it, without any service. skipped is what could not be
+// checked, and why. The error holds all faults, as [smelt.Faults], or says why nothing could be checked. db must be idle.
 func Check(ctx context.Context, db *duck.DB, p *smelt.Pipeline) (skipped []string, err error) {
 	session, err := db.Session(ctx)
 	if err != nil {

@@ -116,7 +116,7 @@ func TestCheck(t *testing.T) {
 		{"a file", "silver.sql", silver("1 AS a") + " LEFT JOIN 'x.csv' AS c USING (id)", "p/silver.sql:2:63: x.csv cannot be read here: known are bronze.p, reference.places"},
 		{"a table function", "silver.sql", silver("1 AS a") + " LEFT JOIN read_csv('x.csv') AS c USING (id)", "p/silver.sql:2:63: a table function: only bronze.p, reference.places can be read here"},
 		{"values", "silver.sql", silver("1 AS a") + " LEFT JOIN (VALUES ('a')) AS c(id) USING (id)", "p/silver.sql:2:64: VALUES: only bronze.p, reference.places can be read here"},
-		{"bronze twice", "silver.sql", silver("1 AS a") + " LEFT JOIN bronze.p AS b USING (id)", "*p/silver.sql:2:63: bronze.p is read a second time" + alone},
+		{"bronze twice", "silver.sql", silver("1 AS a") + " LEFT JOIN bronze.p AS b USING (id)", "*p/silver.sql:2:63: bronze.p is read twice" + alone},
 		{"bronze not ts all", "silver.sql", "SELECT 'a' AS id, 1 AS n, TIMESTAMPTZ '2026-01-01' AS ts, city, 0::INTEGER AS _partition_id, 1::BIGINT AS _partition_offset FROM reference.places",
 			"*p/silver.sql:1:1: bronze.p is not read: each of its records must give a row"},
 
@@ -239,7 +239,7 @@ func TestCheckAudits(t *testing.T) {
 		{"SELECT count(*) = 0 FROM new", "it is a SELECT: put it in parentheses, and say what it must give"},
 		{"(SELECT max(n) FROM new)", "it is of type bigint: it must be a condition"},
 		{"n > 0", "it reads neither old nor new"},
-		{"count(*) = (SELECT count(*) FROM new)", "outside of a SELECT there are no rows: write (SELECT count(*) FROM new)"},
+		{"count(*) = (SELECT count(*) FROM new)", "there are no rows outside a SELECT: write (SELECT count(*) FROM new)"},
 
 		{"EXISTS (FROM olds)", `olds cannot be read here: did you mean "old"?`},
 		{"EXISTS (FROM old, silver.p)", "silver.p cannot be read here: known are old, new"},

@@ -67,8 +67,7 @@ func Open(ctx context.Context, p *smelt.Pipeline, parts Parts) (*Line, error) {
 	return l, nil
 }
 
-// SilverConfig is what the silver stage of a pipeline works with, and whatever
-// else replays its records.
+// SilverConfig is the configuration of a pipeline's silver stage, and of everything that replays its records.
 func SilverConfig(p *smelt.Pipeline, parts Parts) silver.Config {
 	return silver.Config{
 		Pipeline: p, Bronze: bronze.NewReader(parts.Area.Store, p.Name), Area: parts.Area, Duck: parts.Duck,
@@ -101,8 +100,7 @@ func CloseGold(stages []*gold.Stage) error {
 	return errors.Join(errs...)
 }
 
-// Prepare makes the tables, or brings them to what the pipeline is now, and finds
-// what is wrong with the pipeline's SQL and its references as they are.
+// Prepare creates or evolves the tables, and reports faults of the pipeline's SQL and its current references.
 func (l *Line) Prepare(ctx context.Context) error {
 	if err := l.Silver.Prepare(ctx); err != nil {
 		return err

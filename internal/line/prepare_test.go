@@ -169,7 +169,7 @@ func TestPrepareRefuses(t *testing.T) {
   column n: INTEGER in the table, VARCHAR now
   column x: DOUBLE in the table, INTEGER now
   column name: the table has it as Name, and names that differ only in case are one to most engines
-Either cast each column back, or give it another name with AS, or drop what the pipeline has made, and have it made anew from bronze:
+Either cast each column back, or give it another name with AS, or drop the pipeline's tables, which are then computed again from bronze:
   ./bin/smelt drop p`
 	if !errors.Is(err, smelt.ErrPipeline) || err.Error() != want {
 		t.Errorf("silver: got %v\nwant %s", err, want)

@@ -48,8 +48,7 @@ func ParseAddress(dsn string) (Address, error) {
 	}, nil
 }
 
-// parameter gives a parameter of a connection string that can be read, of which the
-// parser keeps not all: "" when it is not in there.
+// parameter returns a parameter of a valid connection string, of which the parser drops some: "" if it is absent.
 func parameter(dsn, name string) (value string) {
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
 		if u, err := url.Parse(dsn); err == nil {
@@ -72,8 +71,7 @@ func parameter(dsn, name string) (value string) {
 // spaces are between the key=value pairs of a connection string.
 const spaces = " \t\n\r\v\f"
 
-// cutValue reads the value at the beginning of a text, in quotes or up to a space, in
-// which a backslash takes the next byte as it is.
+// cutValue reads the value at the start of a text, quoted or up to a space. A backslash escapes the next byte.
 func cutValue(text string) (value, rest string) {
 	end := spaces
 	text, quoted := strings.CutPrefix(text, "'")

@@ -73,11 +73,10 @@ func (db *DB) Catalog(ctx context.Context) (*Catalog, error) {
 	return &Catalog{db}, nil
 }
 
-// ReadCatalog is the catalog as it is: nothing is created. One that is not there
-// yet has no tables.
+// ReadCatalog is the existing catalog; nothing is created. A missing catalog has no tables.
 func (db *DB) ReadCatalog() *Catalog { return &Catalog{db} }
 
-// absent says whether an error is that there is no catalog.
+// absent says whether an error means that there is no catalog.
 func absent(err error) bool { return sqlState(err) == undefinedTable }
 
 // explain is the database's, and knows the catalog of before iceberg_type.
@@ -126,7 +125,7 @@ func (c *Catalog) Swap(ctx context.Context, moves ...smelt.Move) error {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 
-	if len(moves) == 1 { // a transaction by itself, in one round trip
+	if len(moves) == 1 { // one statement is a transaction, in one round trip
 		return c.swap(ctx, c.db.pool, moves[0])
 	}
 	moves = slices.Clone(moves)
@@ -185,9 +184,8 @@ WHERE catalog_name = $1 AND table_namespace = $2 AND table_name = $3
 	return nil
 }
 
-// Drop removes a table whose metadata is at a location, in one atomic step.
-// ErrExists: it is somewhere else by now. ErrNotFound: there is no such table. Any
-// other error leaves open whether it was removed.
+// Drop removes a table whose metadata is at a location, in one atomic step. ErrExists: the metadata is elsewhere.
+// ErrNotFound: there is no such table. After any other error the outcome is unknown.
 func (c *Catalog) Drop(ctx context.Context, name, location string) error {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()

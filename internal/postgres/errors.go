@@ -34,12 +34,11 @@ const (
 	cannotConnectNow      = "57P03"
 )
 
-// refusedTLS is what pgx says of a server that does not encrypt, where that was
-// asked for.
+// refusedTLS is pgx's error for a server without encryption when encryption is required.
 const refusedTLS = "server refused TLS connection"
 
-// explain marks an error of the database as such and says what to do about it.
-// A call that its caller has cancelled is no fault of the database.
+// explain marks a database error and adds what to do about it. A call that the caller has cancelled is not an error
+// of the database.
 func (db *DB) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err

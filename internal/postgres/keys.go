@@ -13,7 +13,7 @@ import (
 // oldest changes beyond it are forgotten, as far as rows go.
 const maxKeys = 1_000_000
 
-// trigger is one of those that follow a relation.
+// trigger is one trigger of a relation.
 type trigger struct {
 	name   string
 	create string
@@ -65,7 +65,7 @@ func (r relation) missing(ctx context.Context, q querier) ([]trigger, error) {
 
 // keyLog is what is known of the changes to a relation's rows.
 type keyLog struct {
-	triggers string // identity of those that write it; "" unless all are there and switched on
+	triggers string // identity of its triggers; "" unless all exist and are enabled
 	recorded string // their identity when it began; "" when it has not
 	since    int64  // the version after which it has each change
 	version  int64  // of the relation
@@ -99,8 +99,7 @@ LEFT JOIN smelt.reference_tables AS t USING (table_name)`, r.oid, r.keyTriggers(
 	return l, err
 }
 
-// keepLog begins a log anew when its triggers are not those that wrote it so
-// far, and shortens one that has grown too long.
+// keepLog starts a new log if its triggers are not those that wrote it, and shortens a log that is too long.
 func (db *DB) keepLog(ctx context.Context, r relation) (keyLog, error) {
 	l, err := r.log(ctx, db.pool)
 	if err != nil || l.triggers == "" {
@@ -113,8 +112,8 @@ func (db *DB) keepLog(ctx context.Context, r relation) (keyLog, error) {
 		return l, err
 	}
 	err = db.setUp(ctx, func(tx pgx.Tx) error {
-		// Whoever writes keys holds the counter. The triggers are there since
-		// before it was taken here, so that no later version goes without them.
+		// A writer of keys holds the counter. The triggers existed before it was taken here, so every later version has
+		// them.
 		if _, err := tx.Exec(ctx, `SELECT FROM smelt.reference_counter FOR UPDATE`); err != nil {
 			return err
 		}

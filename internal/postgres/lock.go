@@ -18,16 +18,15 @@ const (
 	// under a lock needs a connection too, so half of them stay free.
 	maxLocks = maxConns / 2
 
-	// lease is how long a lock outlives the last sign of life of its holder, who
-	// may be paused, or on a machine that has gone without a word. Another takes
-	// over within ten seconds then.
+	// lease is how long a lock outlives its holder's last sign of life. The holder may be paused, or on a machine that
+	// vanished. Another process takes over within ten seconds.
 	lease = 6 * time.Second
 
 	// renewEvery leaves room for two signs of life that are late.
 	renewEvery = 2 * time.Second
 
-	// waitFor is how long one turn of a wait is: whoever waits for a server that is no
-	// longer there has to notice. Between two turns another may be quicker, for once.
+	// waitFor is the length of one turn of a wait, so that a waiter notices a missing server. Between two turns another
+	// process may be faster.
 	waitFor = 30 * time.Second
 
 	// unlockTimeout is for one round trip. After it the connection is closed,
@@ -122,9 +121,8 @@ func (db *DB) waitLock(ctx context.Context, conn *pgxpool.Conn, key int64) error
 	}
 }
 
-// waitTurn is one turn of a wait; when the lock is not free within it the error is
-// lockNotAvailable. No time-out of the role's ends it sooner. If the process has gone
-// or is paused when the lock is had, the lease runs from then on.
+// waitTurn is one turn of a wait. If the lock is not free within it, the error is lockNotAvailable. No time-out of
+// the role ends it earlier. If the process is dead or paused when it gets the lock, the lease runs from then.
 func (db *DB) waitTurn(ctx context.Context, conn *pgxpool.Conn, key int64) error {
 	ctx, cancel := context.WithTimeout(ctx, db.waitFor+promptTimeout)
 	defer cancel()

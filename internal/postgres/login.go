@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// login gives each new connection the user and the password as they are set by
-// then. A DSN that cannot be read leaves them as they were, and says so.
+// login gives each new connection the current user and password. If the DSN cannot be read, it keeps the former ones
+// and logs that.
 func (c Config) login(start *pgx.ConnConfig) func(context.Context, *pgx.ConnConfig) error {
 	var mu sync.Mutex
 	user, password := start.User, start.Password
@@ -18,7 +18,7 @@ func (c Config) login(start *pgx.ConnConfig) func(context.Context, *pgx.ConnConf
 		defer mu.Unlock()
 		now, err := c.reread()
 		if err != nil {
-			c.Log.WarnContext(ctx, "the PostgreSQL connection string cannot be read anew", "error", err)
+			c.Log.WarnContext(ctx, "the PostgreSQL connection string cannot be read again", "error", err)
 		} else if now.Password != password || now.User != user {
 			c.Log.InfoContext(ctx, "the PostgreSQL password has changed: going on with the new one", "user", now.User)
 			user, password = now.User, now.Password
@@ -28,7 +28,7 @@ func (c Config) login(start *pgx.ConnConfig) func(context.Context, *pgx.ConnConf
 	}
 }
 
-// reread reads the DSN as it is now.
+// reread reads the current DSN.
 func (c Config) reread() (*pgx.ConnConfig, error) {
 	dsn, err := c.Reread()
 	if err != nil {

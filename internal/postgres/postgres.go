@@ -1,39 +1,32 @@
-// Package postgres is smelt's side of PostgreSQL, and the only importer of pgx.
-// It stands beside the line and serves three of its needs:
+// Package postgres is smelt's use of PostgreSQL, and the only importer of pgx. It serves three needs of the line:
 //
-//   - [Catalog]: where each Iceberg table's current metadata is, in the tables
-//     that every JDBC catalog shares;
-//   - [DB.TryLock]: one process at a time works on a table, and a process that is
-//     paused or gone holds none for longer than six seconds;
-//   - [DB.Prepare], [DB.Version], [DB.Load], [DB.Changes]: reference tables, with
-//     a version that rises in the order of commits, and which rows have changed.
+//   - [Catalog]: the location of each Iceberg table's current metadata, in the tables that every JDBC catalog
+//     uses;
+//   - [DB.TryLock]: one process at a time works on a table. A paused or dead process loses its locks within six
+//     seconds;
+//   - [DB.Prepare], [DB.Version], [DB.Load], [DB.Changes]: reference tables, with a version that rises in commit
+//     order, and the rows that changed.
 //
 // # What its role needs
 //
-// A role that owns nothing is enough. To read (the shell, status, verify, history,
-// trace, connect) it needs USAGE on the schemas and SELECT on: iceberg_tables; the
-// tables of the schema smelt; and of each reference table the key and the columns
-// that are to be seen. To write (smelt run, and what changes the lake) it needs
-// CONNECT on the database, and:
+// The role need not own anything. To read (the shell, status, verify, history, trace, connect) it needs USAGE on
+// the schemas and SELECT on: iceberg_tables; the tables of the schema smelt; and of each reference table the key
+// and the columns to be used. To write (smelt run, and commands that change the lake) it needs CONNECT on the
+// database, and:
 //
-//   - for the catalog: CREATE on the first schema of its search_path, once; or
-//     SELECT, INSERT, UPDATE on iceberg_tables and SELECT, INSERT on
-//     iceberg_namespace_properties where somebody else has made them; and DELETE
-//     on iceberg_tables, for smelt drop;
-//   - for references: CREATE on the database, once, for the schema smelt; or
-//     USAGE on that schema and SELECT, INSERT, UPDATE, DELETE on its tables where
-//     somebody else has made it;
-//   - for each reference table: USAGE on its schema, SELECT on its key and on
-//     the columns that are to be seen, and TRIGGER. Without TRIGGER the table is
-//     read at each poll to see whether it has changed, and a change counts as one
-//     to all of its rows.
+//   - for the catalog: CREATE on the first schema of its search_path, once; or, if another role has created the
+//     tables, SELECT, INSERT, UPDATE on iceberg_tables and SELECT, INSERT on iceberg_namespace_properties; and
+//     DELETE on iceberg_tables, for smelt drop;
+//   - for references: CREATE on the database, once, for the schema smelt; or, if another role has created it,
+//     USAGE on that schema and SELECT, INSERT, UPDATE, DELETE on its tables;
+//   - for each reference table: USAGE on its schema, SELECT on its key and on the columns to be used, and TRIGGER.
+//     Without TRIGGER, each poll reads the table to find changes, and a change counts for all of its rows.
 //
 // docs/security.md has the statements.
 //
-// PostgreSQL 13 or newer. A pooler in between must pool sessions, not transactions: what a session
-// begins with (UTC, ISO dates) has to hold for all of it. A lock shows in pg_stat_activity as a
-// transaction that is idle; it keeps no VACUUM from its work, but an operator's script that ends
-// such transactions takes locks away.
+// It needs PostgreSQL 13 or newer. A pooler must pool sessions, not transactions, because settings of a session
+// (UTC, ISO dates) must hold for all of it. A lock appears in pg_stat_activity as an idle transaction. It does not
+// hold back VACUUM. A script that ends idle transactions takes locks away.
 package postgres
 
 import (
@@ -83,13 +76,13 @@ type DB struct {
 // Config says how to connect.
 type Config struct {
 	DSN    string                 // a URL or key=value pairs; what it leaves out comes from the PG* variables
-	Reread func() (string, error) // reads the DSN anew for each connection, for its password; nil: it stays
+	Reread func() (string, error) // reads the DSN again for each connection, for its password; nil: it does not change
 	Reader bool                   // the server lets nothing be written, and SELECT is enough for the role
 	TLS    *tls.Config            // the authorities to trust where the DSN verifies, and names none; nil: the system's
 	Log    *slog.Logger           // nil: slog's default
 }
 
-// errDSN stands for the parser's own error, which quotes the string.
+// errDSN replaces the parser's own error, which quotes the string.
 var errDSN = errors.New("the PostgreSQL connection string (SMELT_POSTGRES_DSN) cannot be read: want postgres://USER:PASSWORD@HOST:PORT/DATABASE, " +
 	"with special characters of the password percent-encoded, and a sslrootcert, sslcert or sslkey that it names to be there")
 
@@ -162,7 +155,7 @@ func (db *DB) Ping(ctx context.Context) error {
 	return db.explain(db.pool.Ping(ctx))
 }
 
-// Exec runs a statement, or several when there are no arguments.
+// Exec runs one statement, or several without arguments.
 func (db *DB) Exec(ctx context.Context, sql string, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -258,7 +258,7 @@ func readStates(ctx context.Context, q querier, refs []smelt.Reference) ([]state
 func notPrepared(err error) error {
 	switch sqlState(err) {
 	case undefinedTable, undefinedColumn:
-		return fmt.Errorf("the schema smelt, with the versions of reference tables, is not there or not up to date; start the pipeline, which sees to it: %w", err)
+		return fmt.Errorf("the schema smelt, with the versions of reference tables, is missing or out of date; start the pipeline, which creates it: %w", err)
 	}
 	return err
 }

@@ -341,8 +341,8 @@ INSERT INTO twice VALUES ('hel-001', 'Espoo'), (NULL, 'a'), (NULL, 'b'), ('hel-0
 		{"no table", "public.locatoins", "sensor_id", []string{"locatoins", "did you mean public.locations?"}},
 		{"no schema", "publik.locations", "sensor_id", []string{"publik.locations", "did you mean public.locations?"}},
 		{"nothing near", "public.zzzzzzzz", "sensor_id", []string{"no table public.zzzzzzzz"}},
-		{"no name", "public..locations", "sensor_id", []string{"no schema.table"}},
-		{"other database", "a.public.locations", "sensor_id", []string{"no schema.table"}},
+		{"no name", "public..locations", "sensor_id", []string{"not schema.table"}},
+		{"other database", "a.public.locations", "sensor_id", []string{"not schema.table"}},
 		{"no key", "public.locations", "sensorid", []string{"no column sensorid", "did you mean sensor_id?"}},
 		{"two rows", "public.twice", "sensor_id", []string{"public.twice", "sensor_id", `"hel-001"`}},
 	}

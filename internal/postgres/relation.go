@@ -31,11 +31,9 @@ type relation struct {
 	columns    []column
 }
 
-// describeRelations finds each table of an array of names. A statement trigger
-// sees each change of a plain table only: neither a view nor a foreign table
-// has its own changes, a statement on a parent does not fire its children's
-// triggers, nor one on a child its parent's, and replication fires none. A
-// trigger's xmin changes when it is switched off or on.
+// describeRelations finds each table of an array of names. A statement trigger sees the changes of a plain table only.
+// Views and foreign tables have no changes of their own. A statement on a parent does not fire its children's
+// triggers, nor the reverse. Replication fires none. A trigger's xmin changes when it is enabled or disabled.
 const describeRelations = `
 SELECT
     COALESCE(c.oid, 0::oid),
@@ -104,7 +102,7 @@ func describe(ctx context.Context, q querier, refs []smelt.Reference) ([]relatio
 func badName(err error) error {
 	switch sqlState(err) {
 	case invalidName, crossDatabase, syntaxError:
-		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("a reference's table is no schema.table: %w", err))
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("a reference's table is not schema.table: %w", err))
 	}
 	return err
 }

@@ -54,15 +54,12 @@ BEGIN
 END
 $$;`
 
-// referenceKeys keep the version of the last change to each key's row, one row
-// a key, and from which version on they do so. A statement trigger writes them,
-// under the version that its transaction has raised: it holds the counter then,
-// so that nobody else writes keys meanwhile. What the trigger runs is its
-// owner's right to run: only casts of PostgreSQL's own types are, since anybody
-// can make one of a type of theirs, and its settings make a key's text the same
-// whoever writes. It never fails for what it cannot tell apart: of a long key it
-// keeps the start, which fits into an index, and without the key column any row
-// may have changed. A virtual column has no values in what it sees.
+// referenceKeys has the version of the last change to each key's row, one row per key, and the version from which on it
+// does so. A statement trigger writes it, under the version that its transaction has raised. The transaction holds the
+// counter, so nothing else writes keys meanwhile. The trigger runs with its owner's rights. So it uses only casts of
+// PostgreSQL's own types, and its settings make a key's text the same for every writer. It never fails on odd keys: it
+// keeps the start of a long key, which fits into an index, and without the key column any row may have changed. Virtual
+// columns have no values in a trigger.
 const referenceKeys = `
 CREATE TABLE IF NOT EXISTS smelt.reference_logs (
     table_name    text NOT NULL,
@@ -181,8 +178,8 @@ func (db *DB) prepareSchema(ctx context.Context) error {
 			"let an administrator run CREATE SCHEMA smelt AUTHORIZATION %s", db.where, db.user, pgx.Identifier{db.user}.Sanitize()))
 	}
 	return db.setUp(ctx, func(tx pgx.Tx) error {
-		// IF NOT EXISTS asks for the right to create even where it exists, and
-		// to_regnamespace may answer from a cache of before the lock.
+		// IF NOT EXISTS requires the right to create even if the schema exists, and to_regnamespace may answer from a cache from
+		// before the lock.
 		var exists bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'smelt')`).Scan(&exists); err != nil {
 			return err

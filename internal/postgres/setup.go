@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// setUpLockTimeout is how long set-up waits for a table that is in use. Whoever
-// waits for a table makes all its later writers wait too, so it is short.
+// setUpLockTimeout is how long set-up waits for a table that is in use. It is short, because all later writers of the table
+// wait behind it.
 const setUpLockTimeout = 5 * time.Second
 
 // setUp runs fn in a transaction, one process at a time: CREATE IF NOT EXISTS

@@ -27,11 +27,9 @@ type reading struct {
 // maxDecimal is the most digits that a decimal of DuckDB and of Iceberg has.
 const maxDecimal = 38
 
-// readingOf maps a type by its name in PostgreSQL and its modifier. A decimal
-// without precision, and whatever DuckDB has no twin of, is read as text, which
-// loses nothing. DuckDB's files know no infinite times: they are read as the
-// first and the last instant of the years 1 to 9999, which keeps comparisons.
-// A numeric's NaN has no twin either, and is read as NULL.
+// readingOf maps a type by its name in PostgreSQL and its modifier. Decimals without precision, and types that DuckDB does not
+// have, are read as text, which loses nothing. Infinite times, which DuckDB's files lack, become the first and the last
+// instant of the years 1 to 9999, which keeps comparisons. A numeric's NaN becomes NULL.
 func readingOf(name string, mod int32) reading {
 	switch name {
 	case "boolean":

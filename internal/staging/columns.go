@@ -11,25 +11,24 @@ import (
 	"smelt/internal/table"
 )
 
-// Future gives a table as it is once it holds the columns that a pipeline's SQL
-// gives: t itself, as a rule. Columns that it cannot take are a bad pipeline; the
-// error names all of them, and the choices.
+// Future returns a table as it will be with the columns of a pipeline's SQL; usually t itself. Columns that it cannot take are an
+// ErrPipeline. The error names all of them, and the choices.
 func Future(t *table.Table, columns []smelt.Column) (*table.Table, error) {
 	future, err := t.With(columns...)
 	return future, Refused(t.Name(), err)
 }
 
-// Refused puts an error of a table that cannot take columns into words that say
-// what can be done. Another error, or none, it leaves as it is.
+// Refused rewrites the error of a table that cannot take columns, with what to do about it. It returns other errors, and nil,
+// unchanged.
 func Refused(name string, err error) error {
 	var conflicts table.Conflicts
 	if !errors.As(err, &conflicts) {
 		return err
 	}
 	layer, pipeline, _ := strings.Cut(name, ".")
-	drop, what := pipeline, "drop what the pipeline has made, and have it made anew from bronze"
+	drop, what := pipeline, "drop the pipeline's tables, which are then computed again from bronze"
 	if layer == "gold" {
-		drop, what = name, "drop the table, and have it computed anew"
+		drop, what = name, "drop the table, which is then computed again"
 	}
 	return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("the pipeline's SQL gives columns that %s cannot take:\n  %s\nEither cast each column back, or give it another name with AS, or %s:\n  ./bin/smelt drop %s",
 		name, strings.ReplaceAll(conflicts.Error(), "\n", "\n  "), what, drop))

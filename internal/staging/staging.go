@@ -35,10 +35,8 @@ type Staged struct {
 	local string
 }
 
-// Upload puts local Parquet files into a table's folder, under names that no
-// other attempt will ever use. After an error none of them is staged, and those
-// that had arrived are deleted again, so that a store that comes and goes is not
-// filled with files that no table has.
+// Upload puts local Parquet files into a table's folder, under names that are never used again. After an error none of them is
+// staged, and those that had arrived are deleted, so that an unreliable store does not fill up with unused files.
 func (a Area) Upload(ctx context.Context, t *table.Table, files []smelt.DataFile) ([]Staged, error) {
 	return a.upload(ctx, t, files, t.NewFile)
 }
@@ -77,9 +75,8 @@ func (a Area) upload(ctx context.Context, t *table.Table, files []smelt.DataFile
 // is full does not take it.
 const checkBytes = 1 << 20
 
-// Check sees whether the store takes files for a table: it puts one, which says nothing,
-// and deletes it again. A stage that could not upload what it had computed asks so before
-// it computes that anew.
+// Check tests whether the store accepts files for a table: it puts a small one and deletes it. A stage that could not upload its
+// result calls it before it computes again.
 func (a Area) Check(ctx context.Context, t *table.Table) error {
 	key := a.Lake.Key(t.Location()) + "/data/" + uuid.NewString() + ".check"
 	err := a.Store.Put(ctx, key, bytes.NewReader(make([]byte, checkBytes)), smelt.PutOptions{})

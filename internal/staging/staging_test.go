@@ -265,13 +265,13 @@ func TestFuture(t *testing.T) {
 	const want = `the pipeline's SQL gives columns that silver.sensors cannot take:
   column n: BIGINT in the table, DOUBLE now
   column CITY: the table has it as city, and names that differ only in case are one to most engines
-Either cast each column back, or give it another name with AS, or drop what the pipeline has made, and have it made anew from bronze:
+Either cast each column back, or give it another name with AS, or drop the pipeline's tables, which are then computed again from bronze:
   ./bin/smelt drop sensors`
 	if !errors.Is(err, smelt.ErrPipeline) || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 	conflicts := table.Conflicts{{Column: "n", Have: typ("bigint"), Given: typ("date")}}
-	if got := staging.Refused("gold.sensors_hourly", conflicts); !strings.HasSuffix(got.Error(), "or drop the table, and have it computed anew:\n  ./bin/smelt drop gold.sensors_hourly") {
+	if got := staging.Refused("gold.sensors_hourly", conflicts); !strings.HasSuffix(got.Error(), "or drop the table, which is then computed again:\n  ./bin/smelt drop gold.sensors_hourly") {
 		t.Errorf("of gold: %v", got)
 	}
 	if err := errors.New("another"); staging.Refused("gold.x", err) != err || staging.Refused("gold.x", nil) != nil {

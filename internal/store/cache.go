@@ -45,9 +45,8 @@ type flight struct {
 	err  error         // valid then
 }
 
-// NewCache opens the cache in a folder, which it makes if need be. Whole files
-// that an earlier Cache left there are served again; its unfinished ones are
-// removed; what is not a cache's is left alone.
+// NewCache opens the cache in a folder, which it creates if necessary. It serves complete files of an earlier
+// Cache, removes incomplete ones, and leaves other files alone.
 func NewCache(s smelt.Store, dir string, maxBytes int64) (*Cache, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -130,8 +129,8 @@ func (c *Cache) fly(ctx context.Context, key string, mine *flight) (string, func
 	return f.path, release, nil
 }
 
-// clear removes all files that nobody uses: the disk is full, and others need it too. It
-// says whether there were any.
+// clear removes all unused files, because the disk is full and others need it, too. It says whether there were
+// any.
 func (c *Cache) clear() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,8 +186,8 @@ func (c *Cache) writeTemp(body io.Reader) (temp string, size int64, err error) {
 	return f.Name(), size, nil
 }
 
-// Adopt moves a local file, which the caller has just put to the store as key,
-// into the cache. The caller's path is gone afterwards.
+// Adopt moves a local file that the caller has put to the store as key into the cache. The caller's path no
+// longer exists afterwards.
 func (c *Cache) Adopt(key, localPath string) error {
 	if err := c.adopt(key, localPath); err != nil {
 		return fmt.Errorf("adopt %s: %w", key, disk.Explain(err, c.dir))

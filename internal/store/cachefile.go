@@ -141,8 +141,8 @@ func (c *Cache) pin(f *cached) (release func()) {
 	})
 }
 
-// evict removes the least recently used files that nobody has pinned, until the
-// rest fits. A file that cannot be removed is forgotten; the next Cache finds it.
+// evict removes the least recently used files that are not pinned, until the rest fits. It forgets a file that
+// cannot be removed; the next Cache finds it.
 func (c *Cache) evict() { c.shrink(c.max) }
 
 // shrink is evict for so many bytes.

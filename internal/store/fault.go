@@ -37,10 +37,9 @@ const (
 	CrashAfter              // all is done, and the process is dead
 )
 
-// Faulty is a [smelt.Store] whose calls fail when it is told so. A crash makes
-// it dead: that call and every later one fail with [ErrCrash] and do nothing,
-// whoever makes them, as for a process that is gone. A new Faulty over the same
-// store is the process started again.
+// Faulty is a [smelt.Store] whose calls fail on request. After a crash, that call and every later one fail with
+// [ErrCrash] and have no effect, like calls of a dead process. A new Faulty over the same store is the
+// restarted process.
 type Faulty struct {
 	inner  smelt.Store
 	decide func(Op) Fault

@@ -32,8 +32,7 @@ func NewMemory() *Memory {
 	return &Memory{objects: make(map[string]stored)}
 }
 
-// Clone returns a store that has the same objects, as old as they are here, and
-// from then on goes its own way.
+// Clone returns an independent store with the same objects, with the same times.
 func (m *Memory) Clone() *Memory {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

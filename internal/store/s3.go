@@ -25,7 +25,7 @@ import (
 
 const (
 	defaultRegion = "us-east-1"      // what servers of one's own answer to
-	dialTimeout   = 5 * time.Second  // a connection takes milliseconds; longer means that nobody is there
+	dialTimeout   = 5 * time.Second  // a connection takes milliseconds; longer means that no server is there
 	quietTimeout  = 20 * time.Second // no byte moves, either way: a deletion of 1000 objects takes a slow server seconds
 	callTimeout   = time.Minute      // a whole call that carries no object's bytes, retries included
 	moveTimeout   = 5 * time.Minute  // a whole transfer of one object, retries included: 128 MiB at 0.5 MB/s
@@ -43,7 +43,7 @@ type S3Config struct {
 	AccessKey    string
 	SecretKey    string
 	SessionToken string               // goes with temporary keys
-	Reread       func() (Keys, error) // reads the keys anew when they are refused; nil: they stay
+	Reread       func() (Keys, error) // reads the keys again when they are refused; nil: they do not change
 
 	TLS *tls.Config  // the authorities to trust; nil: the system's
 	Log *slog.Logger // may be nil
@@ -259,9 +259,8 @@ func (s *S3) taken(ctx context.Context, key string) bool {
 	return err == nil
 }
 
-// measure reads a body for its size and its SHA-256 in hex. The digest goes
-// with the request: some servers (versitygw 1.8) would keep what has arrived
-// when a writer dies in the middle, as if it were the whole.
+// measure reads a body for its size and its SHA-256 in hex. The digest is part of the request, because some
+// servers (versitygw 1.8) keep a partial body as the object if a writer dies.
 func measure(body io.ReadSeeker) (size int64, digest string, err error) {
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return 0, "", &bodyError{err}

@@ -137,8 +137,8 @@ func (a *answered) Error() string {
 	return fmt.Sprintf("%s (%s, HTTP %d)", strings.TrimSuffix(a.answer.Error(), "."), a.answer.Code, a.answer.StatusCode)
 }
 
-// explainSilence explains an error that is no answer of an S3. It keeps the
-// text alone: some of net's errors pass for the end of a context.
+// explainSilence explains an error that is not an S3 answer. It keeps only the text, because some errors of net
+// look like the end of a context.
 func (s *S3) explainSilence(err error) error {
 	if none := new(keyless); errors.As(err, &none) {
 		return fmt.Errorf("store: %s: %v", s.endpoint, none)

@@ -19,19 +19,18 @@ type Keys struct {
 	Session string // goes with temporary keys; lasting ones have none
 }
 
-// given are keys that somebody has set, and may set anew while smelt runs. It is
-// minio-go's source of them, which asks when it has none, or has been told to
-// forget those it has.
+// given are keys from the settings, which may change while smelt runs. It implements minio-go's provider, which
+// asks when it has no keys, or after they expired.
 type given struct {
-	read func() (Keys, error) // nil: they stay as they are
+	read func() (Keys, error) // nil: they do not change
 	log  *slog.Logger
 
 	mu   sync.Mutex
 	keys Keys // as last read
 }
 
-// RetrieveWithCredContext reads the keys anew. Where that fails those from before
-// stand: what they are refused for says the rest.
+// RetrieveWithCredContext reads the keys again. If that fails, the former keys stay; the error of their refusal
+// says the rest.
 func (g *given) RetrieveWithCredContext(*credentials.CredContext) (credentials.Value, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,7 +38,7 @@ func (g *given) RetrieveWithCredContext(*credentials.CredContext) (credentials.V
 		keys, err := g.read()
 		switch {
 		case err != nil:
-			g.log.Warn("the S3 keys cannot be read anew", "error", err)
+			g.log.Warn("the S3 keys cannot be read again", "error", err)
 		case keys != g.keys && keys.Access != "" && keys.Secret != "":
 			g.log.Info("the S3 keys have changed: going on with the new ones", "access_key", keys.Access)
 			g.keys = keys
@@ -69,7 +68,7 @@ func (r *role) RetrieveWithCredContext(c *credentials.CredContext) (credentials.
 	return value, nil
 }
 
-// keyless is that there are no keys to ask the store with.
+// keyless is the error of having no keys for the store.
 type keyless struct{ err error }
 
 func (k *keyless) Error() string {
@@ -78,7 +77,7 @@ func (k *keyless) Error() string {
 
 func (k *keyless) Unwrap() error { return k.err }
 
-// noKeys says whether a request failed before it was made, for want of keys.
+// noKeys says whether a request failed before it was sent, because there were no keys.
 func noKeys(err error) bool {
 	var none *keyless
 	return errors.As(err, &none)
@@ -100,8 +99,8 @@ func (cfg *S3Config) credentials(atAmazon bool) (*credentials.Credentials, error
 	return credentials.New(g), nil
 }
 
-// renewed says whether there are other keys by now than those that were refused.
-// It reads them anew, unless another call has just done so.
+// renewed says whether the keys differ from those that were refused. It reads them again, unless another call has
+// just done so.
 func (s *S3) renewed(ctx context.Context, refused Keys) bool {
 	if now, err := s.current(ctx); err == nil && now != refused {
 		return true

@@ -30,7 +30,7 @@ func (s *S3) Reader(idle int) *Reader {
 	transport := s.transport.Clone()
 	transport.ResponseHeaderTimeout = quietTimeout
 	transport.MaxIdleConnsPerHost = idle
-	transport.DisableCompression = true // the bytes pass as they are
+	transport.DisableCompression = true // bytes pass unchanged
 	return &Reader{store: s, endpoint: s.client.EndpointURL(), transport: transport, region: s.region}
 }
 

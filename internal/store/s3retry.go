@@ -13,7 +13,7 @@ const (
 	maxAttempts = 4                      // of one call: rides out a hiccup; an outage is the caller's to wait for
 	maxSilences = 2                      // attempts of one call that get no answer at all: each has taken long
 	firstPause  = 100 * time.Millisecond // before the second attempt, doubled for each further one
-	maxAfter    = 20 * time.Second       // that a server which asks for a pause is given
+	maxAfter    = 20 * time.Second       // longest pause that a server may request
 )
 
 // try makes a call until it succeeds, fails for good, or has had its attempts.
@@ -111,8 +111,7 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return "read the body: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-// download is the body of a Get. Its deadline ends with Close, and its watch rests
-// while nobody reads.
+// download is the body of a Get. Its deadline ends with Close. Its watch is paused while the caller does not read.
 type download struct {
 	s      *S3
 	ctx    context.Context // of the request, which lasts until Close

@@ -19,7 +19,7 @@ type watch struct {
 	cancel context.CancelCauseFunc
 	quiet  time.Duration
 	timer  *time.Timer
-	after  time.Duration // the pause that the server has asked for
+	after  time.Duration // the pause that the server requests
 }
 
 type watchKey struct{}

@@ -39,8 +39,8 @@ func (t *Table) exactly(what string, updates []ice.Update) Edit {
 	}}
 }
 
-// removeUnlisted deletes the metadata files that were listed before and are no
-// longer. The change holds whatever becomes of them.
+// removeUnlisted deletes metadata files that the table no longer lists. The change holds even if
+// that fails.
 func (t *Table) removeUnlisted(ctx context.Context, before *Table) {
 	if t.ice.Properties()[ice.MetadataDeleteAfterCommitEnabledKey] == "true" {
 		_ = t.lake.remove(ctx, t.lake.unlisted(before.ice.Metadata(), t.ice.Metadata()))

@@ -13,9 +13,8 @@ import (
 // default, enough to skip files by.
 const boundRunes = 16
 
-// bounds makes the serialized bounds of a column from the text of its smallest
-// and largest value as DuckDB prints it. A bound that cannot be told for
-// certain is nil.
+// bounds serializes the bounds of a column from its smallest and largest value, as DuckDB prints
+// them. A bound that is not certain is nil.
 func bounds(typ iceberg.Type, min, max string) (lower, upper []byte) {
 	if _, isString := typ.(iceberg.StringType); isString {
 		return lowerString(min), upperString(max)
@@ -94,8 +93,8 @@ func lowerString(s string) []byte {
 	return []byte(head)
 }
 
-// upperString returns the smallest string of boundRunes code points that is
-// above every string that begins as s does, or nil when there is none.
+// upperString returns the smallest string of boundRunes code points that is greater than every
+// string starting with s, or nil if there is none.
 func upperString(s string) []byte {
 	head, whole := firstRunes(s)
 	if whole {
@@ -115,7 +114,7 @@ func upperString(s string) []byte {
 func nextRune(r rune) rune {
 	switch {
 	case r == 0xD7FF:
-		return 0xE000 // surrogates are no code points
+		return 0xE000 // surrogates are not code points
 	case r >= utf8.MaxRune:
 		return 0
 	}

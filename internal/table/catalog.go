@@ -11,12 +11,12 @@ import (
 	"smelt"
 )
 
-// ErrConflict says that another writer came first and that nothing was
-// committed: load the table again and decide anew.
+// ErrConflict means that another writer came first and nothing was committed. Load the table
+// again and start over.
 var ErrConflict = errors.New("the table was changed by another writer")
 
-// ErrOld says that nothing was committed since the files were uploaded too long
-// ago: they may have been deleted as orphans. Make them anew.
+// ErrOld means that nothing was committed because the files were uploaded too long ago and may
+// have been deleted as orphans. Write them again.
 var ErrOld = errors.New("the files were uploaded too long ago to be committed")
 
 // Catalog holds, for each table, where its current metadata file is. A table's
@@ -31,9 +31,9 @@ type Catalog interface {
 	// whose reply was lost. Any other error leaves the outcome open.
 	Swap(ctx context.Context, moves ...smelt.Move) error
 
-	// Drop removes a table whose metadata file is at a location. It fails with
-	// smelt.ErrExists when the table is elsewhere by now, and with smelt.ErrNotFound
-	// when there is none of that name. Any other error leaves the outcome open.
+	// Drop removes a table whose metadata file is at a location. It fails with smelt.ErrExists if the
+	// metadata is elsewhere, and with smelt.ErrNotFound if there is no such table. After any other
+	// error the outcome is unknown.
 	Drop(ctx context.Context, name, location string) error
 
 	// List returns the names of all tables, sorted.

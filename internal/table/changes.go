@@ -20,7 +20,7 @@ var (
 	// engine: its rows are not simply those of its files.
 	ErrRowDeletes = errors.New("the table has row-level deletes; compact it with the engine that made them")
 
-	// ErrUnknown says that what changed since a snapshot cannot be told.
+	// ErrUnknown means that the changes since a snapshot are unknown.
 	ErrUnknown = errors.New("the changes since that snapshot are unknown")
 )
 
@@ -87,18 +87,15 @@ func (t *Table) entries(ctx context.Context, manifests []iceberg.ManifestFile) (
 	return slices.DeleteFunc(slices.Concat(read...), func(e listed) bool { return !e.live() }), nil
 }
 
-// Changes returns the data files that commits after the snapshot from, up to
-// the snapshot to, have added and removed, sorted by key. Compaction (replace
-// snapshots) changes no rows and is left out; so is a file that was both added
-// and removed. Of a snapshot that is no ancestor, since the table was rolled back
-// or those between have expired, it returns the files that only one of the two
-// has. It fails with ErrUnknown when from has expired, and when a snapshot
-// has row-level deletes.
+// Changes returns the data files that commits after the snapshot from, up to the snapshot to, have
+// added and removed, sorted by key. It omits compaction (replace snapshots), which changes no
+// rows, and files that were both added and removed. If from is not an ancestor of to, because of
+// a rollback or expiry, it returns the files that only one of the two has. It fails with
+// ErrUnknown if from has expired, or if a snapshot has row-level deletes.
 //
-// Since compaction is left out, a file may be returned as added that was
-// compacted into another since, and one as removed that compaction had made.
-// Together the files still cover every row that is in one of the two snapshots
-// and not in the other: use their ranges, and read the rows from to's Files.
+// Because compaction is omitted, an added file may since have been compacted into another, and a
+// removed one may be compaction's. Together the files cover every row that only one of the two
+// snapshots has. Use their ranges, and read the rows from the Files of to.
 func (t *Table) Changes(ctx context.Context, from, to int64) (added, removed []File, err error) {
 	between, ok := ice.AncestorsBetween(to, from, t.ice.Metadata().SnapshotByID)
 	if !ok {

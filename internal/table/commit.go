@@ -28,7 +28,7 @@ func properties() iceberg.Properties {
 		ice.MetadataPreviousVersionsMaxKey:      "20",
 		ice.MetadataDeleteAfterCommitEnabledKey: "true",
 
-		// After a lost race the writer has to decide anew, not to try again.
+		// After a lost race the writer must start over; a retry would be wrong.
 		ice.CommitNumRetriesKey: "0",
 	}
 }
@@ -99,8 +99,8 @@ func (t *Table) ClockBack(now time.Time) time.Duration {
 	return max(0, time.UnixMilli(t.ice.Metadata().LastUpdatedMillis()).Sub(now))
 }
 
-// warnClock says that a change waits for the clock: once for all tables that do at one
-// time, and not of what two machines' clocks differ by as a rule.
+// warnClock reports that a change waits for the clock: once for all tables that wait at one time, and
+// not for the usual difference between two machines' clocks.
 func (l *Lake) warnClock(name string, now time.Time, back time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,8 +144,7 @@ func (t *Table) stage(ctx context.Context, s *staged, c Change) error {
 	return s.record(ctx, tx, r)
 }
 
-// begin begins a transaction that succeeds only when main is still as it is, and whose
-// files are those of an edit.
+// begin starts a transaction for an edit. It succeeds only if main does not change.
 func (t *Table) begin(ctx context.Context, s *staged) (*ice.Transaction, *recorder, error) {
 	s.files = &storeIO{ctx: ctx, lake: t.lake, texts: t.textFields()}
 	fs := func(context.Context) (iceFS, error) { return s.files, nil }

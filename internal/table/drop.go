@@ -13,10 +13,9 @@ import (
 	"smelt"
 )
 
-// dropMark is an object in the folder of a table that is being dropped, from
-// before the catalog lets the table go until nothing else is left. While it is
-// there no new table gets the folder, so that what is deleted is never a new
-// table's; and whoever drops the table again knows what is left to do.
+// dropMark is an object in the folder of a table that is being dropped. It exists from before the table
+// leaves the catalog until everything else is deleted. Meanwhile no new table uses the folder, so a
+// new table's files are never deleted. A repeated drop uses it to find what is left.
 const dropMark = "/dropped"
 
 // dropTries bounds how often a commit that comes first is given way to.
@@ -33,11 +32,10 @@ func (s *Size) add(o smelt.Object) {
 	s.Bytes += o.Size
 }
 
-// Drop removes a table from the catalog, in one atomic step, and then all that is
-// in its folder, whatever snapshots, tags and branches it is of. It goes on where
-// an earlier Drop has died. A writer at work on the table cannot commit any more;
-// what it was uploading meanwhile may stay in the store. It fails with
-// smelt.ErrNotFound when there is neither such a table nor anything left of one.
+// Drop removes a table from the catalog in one atomic step, and then everything in its folder, for all
+// snapshots, tags and branches. It continues an interrupted Drop. A writer of the table can no
+// longer commit, but files that it is uploading may stay in the store. Drop fails with
+// smelt.ErrNotFound if there is neither such a table nor anything left of one.
 func (l *Lake) Drop(ctx context.Context, name string) (gone Size, err error) {
 	folder, err := l.unlist(ctx, name)
 	if err != nil && !errors.Is(err, smelt.ErrNotFound) {
@@ -100,7 +98,7 @@ func (l *Lake) unlist(ctx context.Context, name string) (folder string, err erro
 func (l *Lake) ownFolder(ctx context.Context, name, location string) (string, error) {
 	folder := folderOf(l.Key(location))
 	if folder == "" {
-		return "", fmt.Errorf("its metadata is at %s, which is no table's folder in this lake: drop it with the engine that made it", location)
+		return "", fmt.Errorf("its metadata is at %s, which is not a table folder of this lake: drop it with the engine that created it", location)
 	}
 	other, err := l.within(ctx, name, folder)
 	if other != "" {
@@ -109,7 +107,7 @@ func (l *Lake) ownFolder(ctx context.Context, name, location string) (string, er
 	return folder, err
 }
 
-// within names a table that is in the folder of another; "" when there is none.
+// within names a table that lies in the folder of another; "" if there is none.
 func (l *Lake) within(ctx context.Context, name, folder string) (other string, err error) {
 	used, err := l.folders(ctx)
 	if err != nil {
@@ -152,8 +150,7 @@ func (l *Lake) folders(ctx context.Context) (map[string]string, error) {
 	return used, nil
 }
 
-// newFolder is the folder of a table that is to be: its name's, unless one of the
-// same name is just being dropped.
+// newFolder is the folder of a new table: its name, unless a table of that name is being dropped.
 func (l *Lake) newFolder(ctx context.Context, name string) (string, error) {
 	folder := homeOf(name)
 	marked, err := l.marked(ctx, folder)

@@ -239,8 +239,8 @@ func TestDropWhatIsDamaged(t *testing.T) {
 	for location, want := range map[string]string{
 		"s3://lake/silver/metadata/1.json":   "silver.b is in its folder silver",
 		"s3://lake/silver/b/metadata/1.json": "silver.b is in its folder silver/b",
-		"s3://lake/odd.json":                 "drop it with the engine that made it",
-		"s3://other/x/metadata/1.json":       "drop it with the engine that made it",
+		"s3://lake/odd.json":                 "drop it with the engine that created it",
+		"s3://other/x/metadata/1.json":       "drop it with the engine that created it",
 	} {
 		if err := l.catalog.Swap(t.Context(), smelt.Move{Table: "silver.odd", To: location}); err != nil {
 			t.Fatal(err)

@@ -36,9 +36,8 @@ func originOf(m iceberg.ManifestFile) origin {
 	return o
 }
 
-// decode returns the entries of a manifest, also those of files removed. They are
-// kept for the next call when keep is true: a look at all snapshots must not push out
-// what each step reads. Nobody may change them.
+// decode returns the entries of a manifest, with those of removed files. keep caches them for the next
+// call; a scan of all snapshots must not evict what steps read. Callers must not change them.
 func (l *Lake) decode(ctx context.Context, m iceberg.ManifestFile, keep bool) ([]listed, error) {
 	key, err := l.key(m.FilePath())
 	if err != nil {
@@ -61,8 +60,8 @@ func (l *Lake) decode(ctx context.Context, m iceberg.ManifestFile, keep bool) ([
 	return entries, nil
 }
 
-// manifests returns the manifests of a snapshot. They are kept for the next call when
-// keep is true, as decode keeps entries. Nobody may change them.
+// manifests returns the manifests of a snapshot. keep caches them, as for decode. Callers must not
+// change them.
 func (l *Lake) manifests(ctx context.Context, s ice.Snapshot, keep bool) ([]iceberg.ManifestFile, error) {
 	key := l.Key(s.ManifestList) // "": the snapshot lists them itself, or lies elsewhere
 	if list, ok := l.lists.get(key); ok {

@@ -12,9 +12,9 @@ import (
 	"smelt"
 )
 
-// Conflict is a column that a table cannot take as it is given now.
+// Conflict is a column that a table cannot take.
 type Conflict struct {
-	Column string     // as it is given
+	Column string     // as the pipeline gives it
 	Named  string     // as the table has it, when the two names differ in case alone
 	Have   smelt.Type // in the table
 	Given  smelt.Type
@@ -35,15 +35,12 @@ func (c Conflicts) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// With returns the table as it is once a Change with these columns is committed,
-// so that files can be written and described for that change. It has every column
-// that it had. What it lacked is there beside, NULL in the files that are there;
-// a type that was too narrow is as wide as the columns ask for, as Iceberg allows:
-// integer to bigint, float to double, a decimal to one of more digits before the
-// point, a struct to one of more fields, all of them within structs and lists
-// too. A column that is narrower than the table's, or not among the columns,
-// stays as the table has it. Other changes are Conflicts. The view is not
-// committed anywhere; commit the change to t itself.
+// With returns the table as it will be after a Change with these columns, so that files can be written
+// and described for that change. The table keeps all its columns. Missing columns are added, and are
+// NULL in existing files. Types are widened as Iceberg allows: integer to bigint, float to double, a
+// decimal to one of more digits before the point, a struct to one of more fields, also within structs
+// and lists. A column that is narrower than the table's, or missing from the columns, keeps the
+// table's type. Other changes are Conflicts. The view is not committed; commit the change to t.
 func (t *Table) With(columns ...smelt.Column) (*Table, error) {
 	tx, err := t.ice.NewTransactionOnBranchWithError(ice.MainBranch)
 	if err != nil {
@@ -63,11 +60,9 @@ func (t *Table) With(columns ...smelt.Column) (*Table, error) {
 	return &Table{lake: t.lake, name: t.name, ice: staged.Table}, nil
 }
 
-// Evolve brings a table to a definition, and returns it so: its columns as With
-// says, and its partitioning. Nothing but metadata is written, and no snapshot:
-// the files that are there stay as they are, and those written from now on follow
-// the new partitioning. A writer that has loaded the table before, and knows the
-// old definition only, may still commit.
+// Evolve brings a table to a definition and returns it: its columns as With describes, and its
+// partitioning. It writes metadata only and makes no snapshot. Existing files stay; new files follow
+// the new partitioning. A writer that has loaded the table before may still commit.
 func (l *Lake) Evolve(ctx context.Context, name string, def Definition) (*Table, error) {
 	err := l.amend(ctx, name, func(t *Table) ([]ice.Update, error) { return t.evolve(def) })
 	if err != nil {
@@ -76,7 +71,7 @@ func (l *Lake) Evolve(ctx context.Context, name string, def Definition) (*Table,
 	return l.Load(ctx, name)
 }
 
-// evolve lists what a table lacks to be as defined; nothing, as a rule.
+// evolve lists what a table lacks of its definition; usually nothing.
 func (t *Table) evolve(def Definition) ([]ice.Update, error) {
 	future, err := t.With(def.Columns...)
 	if err != nil {
@@ -200,7 +195,7 @@ func wider(than, typ iceberg.Type) bool {
 	return false
 }
 
-// update makes the change; nil: there is none to make.
+// update makes the change, or returns nil if there is none.
 func (f *fitting) update(tx *ice.Transaction) *ice.UpdateSchema {
 	if len(f.added)+len(f.widened) == 0 {
 		return nil

@@ -60,14 +60,12 @@ func (l *Lake) Expirable(ctx context.Context, name string, policy Retention) (in
 	return len(planExpiry(t.ice.Metadata(), policy, time.Now()).drop), nil
 }
 
-// Expire drops snapshots that nobody keeps and deletes the files that only they
-// had. It tags the last snapshot of each past hour (smelt-hourly-2026112917) and of
-// each past day (smelt-daily-20261129) for as long as the policy says. It drops the
-// tags whose names begin with TagPrefix when the age that they were given is over,
-// never those of others. While there are fewer than ExpireBatch to drop it does
-// nothing, and reads nothing but the table's metadata; so it does when the table's
-// property gc.enabled is false. A commit that comes first is no error: nothing is
-// dropped then, and the next call tries again.
+// Expire drops snapshots that nothing keeps and deletes the files that only they had. It tags the last
+// snapshot of each past hour (smelt-hourly-2026112917) and day (smelt-daily-20261129) for as long as
+// the policy says. It drops tags that start with TagPrefix when their age is over, and no others. With
+// fewer than ExpireBatch snapshots to drop, or if the table's property gc.enabled is false, it does
+// nothing and reads only the table's metadata. If another commit comes first, it drops nothing and
+// returns no error; the next call tries again.
 func (l *Lake) Expire(ctx context.Context, name string, policy Retention) (Expired, error) {
 	t, err := l.Load(ctx, name)
 	if err != nil {

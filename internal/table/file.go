@@ -10,14 +10,14 @@ import (
 	"smelt"
 )
 
-// File is a data file of a table, or one that is to be added to it.
+// File is a data file of a table, or one to be added to it.
 type File struct {
 	Key       string         // of the store
 	Rows      int64          //
 	Bytes     int64          //
 	Partition map[string]any // by partition field's name, values as NewFile takes them; nil when unpartitioned
 	Spec      int            // the id of the partitioning that these values are of
-	Snapshot  int64          // that added it, be it by compaction; 0 when it is in none yet
+	Snapshot  int64          // that added it, also by compaction; 0 if none has
 
 	schema  *iceberg.Schema
 	data    iceberg.DataFile
@@ -49,9 +49,8 @@ func (t *Table) newFile(f smelt.DataFile) (File, error) {
 	return t.describe(f, spec, partition)
 }
 
-// Rewritten describes a Parquet file, as NewFile does, that holds rows of files of
-// one partition, of which like is one: be it of a partitioning that new files no
-// longer have.
+// Rewritten describes a Parquet file, as NewFile does, that holds rows of files of one partition. like is
+// one of these files. Their partitioning may be an earlier one.
 func (t *Table) Rewritten(like File, f smelt.DataFile) (File, error) {
 	spec := t.ice.Metadata().PartitionSpecByID(like.Spec)
 	if spec == nil {

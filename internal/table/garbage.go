@@ -39,9 +39,8 @@ func (t *Table) garbage(ctx context.Context, p expiry) ([]string, error) {
 	return keys, nil
 }
 
-// manifests returns the manifests of snapshots, each once, in the snapshots'
-// order. A list that is gone is an error unless gone says otherwise: then its
-// files are left alone.
+// manifests returns the manifests of snapshots, each once, in the snapshots' order. A deleted manifest
+// list is an error, unless gone allows it; then its files are left alone.
 func (t *Table) manifests(ctx context.Context, snapshots []ice.Snapshot, gone bool) ([]iceberg.ManifestFile, error) {
 	lists := make([][]iceberg.ManifestFile, len(snapshots))
 	g, ctx := errgroup.WithContext(ctx)
@@ -82,9 +81,8 @@ func paths(manifests []iceberg.ManifestFile) []string {
 	return out
 }
 
-// unreached returns the data and delete files of manifests that none of the
-// kept manifests has. The kept ones are read a few at a time and only until
-// every file was found: where files are only ever added, the newest snapshot
+// unreached returns the data and delete files that are in manifests but in none of kept. It reads kept a
+// few at a time, and only until every file is found. In a table that only grows, the newest snapshot
 // has them all.
 func (t *Table) unreached(ctx context.Context, manifests, kept []iceberg.ManifestFile) ([]string, error) {
 	files := map[string]bool{}

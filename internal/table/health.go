@@ -20,8 +20,8 @@ type Health struct {
 	Snapshots     int   `json:"snapshots"`
 	Manifests     int   `json:"manifests"`      // of the current snapshot
 	ManifestBytes int64 `json:"manifest_bytes"` //
-	DeadEntries   int64 `json:"dead_entries"`   // in the manifests of data files, of such that are there no more
-	MetadataBytes int64 `json:"metadata_bytes"` // of the metadata file, which each commit writes anew
+	DeadEntries   int64 `json:"dead_entries"`   // entries of removed files in the manifests of data files
+	MetadataBytes int64 `json:"metadata_bytes"` // of the metadata file, which each commit rewrites
 
 	deleteManifests int // of the manifests, those that list delete files
 }
@@ -60,7 +60,7 @@ func (t *Table) Health(ctx context.Context) (h Health, err error) {
 	return h, t.count(ctx, manifests, &h)
 }
 
-// metadataBytes is the size of the metadata file, which is asked for once.
+// metadataBytes is the size of the metadata file, which is requested once.
 func (t *Table) metadataBytes(ctx context.Context) (int64, error) {
 	if n := t.bytes.Load(); n > 0 {
 		return n, nil

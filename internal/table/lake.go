@@ -1,7 +1,7 @@
-// Package table keeps the lake's Iceberg tables: it is where silver, quarantine
-// and gold commit their files and read back which there are. It is the only
-// importer of iceberg-go and shows none of its types. All bytes go through a
-// [smelt.Store], and a commit is one compare-and-swap in a [Catalog].
+// Package table keeps the lake's Iceberg tables: silver, quarantine and gold commit their files here and
+// read back which files there are. It is the only importer of iceberg-go and exports none of its types.
+// All bytes pass a [smelt.Store]. A commit is one compare-and-swap in a [Catalog], of one table or
+// several. Start reading with lake.go, then publish.go.
 package table
 
 import (
@@ -26,7 +26,7 @@ const deleteBatch = 1000
 
 // Lake is the tables of one store. It is safe for concurrent use.
 type Lake struct {
-	// Log is told for what a change waits; nil: nobody is. It is set before the lake is used.
+	// Log receives a warning when a change waits; it may be nil. Set it before the lake is used.
 	Log *slog.Logger
 
 	store   smelt.Store
@@ -39,7 +39,7 @@ type Lake struct {
 	mu        sync.Mutex
 	last      map[string]*Table  // by name; metadata files are immutable, so a location's table is too
 	written   map[string]written // by name
-	toldClock time.Time          // when Log was last told that the clock is behind
+	toldClock time.Time          // last warning that the clock is behind
 }
 
 // Open returns the lake whose store holds the objects under root ("s3://lake")
@@ -66,7 +66,7 @@ func (l *Lake) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Load returns a table as it is now, or fails with smelt.ErrNotFound.
+// Load returns the current state of a table, or fails with smelt.ErrNotFound.
 func (l *Lake) Load(ctx context.Context, name string) (*Table, error) {
 	tables, err := l.LoadAll(ctx, name)
 	if err != nil {
@@ -78,8 +78,7 @@ func (l *Lake) Load(ctx context.Context, name string) (*Table, error) {
 	return tables[0], nil
 }
 
-// LoadAll returns tables as they are at one moment, in the order of the names: nil for
-// one that is not there.
+// LoadAll returns tables at one moment, in the order of the names; nil for one that does not exist.
 func (l *Lake) LoadAll(ctx context.Context, names ...string) ([]*Table, error) {
 	var before []string
 	for {

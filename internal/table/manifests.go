@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// manifestFiles is how many data files a manifest lists that was written anew: a
-	// commit that takes one of them away writes the others again, some 300 bytes each.
+	// manifestFiles is how many data files a rewritten manifest lists. A commit that removes one of them
+	// writes the others again, about 300 bytes each.
 	manifestFiles = 200
 
 	// manyManifests is how many are never too many: a scan reads them a few at a time,
@@ -24,14 +24,12 @@ const (
 	manyManifests = 50
 )
 
-// Scattered says whether it pays to write the manifests anew: when there are more
-// than manyManifests and more than twice as many as needed, or as many entries as
-// that of files that are gone, and more of those than of files that are there.
+// Scattered says whether to rewrite the manifests: there are more than manyManifests and more than twice
+// as many as needed, or as many entries of removed files, which outnumber the others.
 //
-// An append merges manifests once there are twenty. A commit that takes files away,
-// as all of gold's are, merges none: there is about one for each partition then.
-// Manifests of row-level deletes, which RewriteManifests leaves as they are, do not
-// count.
+// An append merges manifests once there are twenty. A commit that removes files, as all of gold's do,
+// merges none; then there is about one manifest per partition. Manifests of row-level deletes do not
+// count, because RewriteManifests keeps them.
 func (h Health) Scattered() bool {
 	manifests := h.Manifests - h.deleteManifests
 	return manifests > manyManifests && manifests > 2*h.NeededManifests() ||
@@ -47,7 +45,7 @@ func (h Health) NeededManifests() int {
 // few manifests then, with files of a partition beside each other. It fails as
 // Commit does.
 func (t *Table) RewriteManifests(ctx context.Context) (*Table, error) {
-	next, err := t.publish(ctx, Edit{t, "write the manifests of " + t.name + " anew", t.stageManifests})
+	next, err := t.publish(ctx, Edit{t, "rewrite the manifests of " + t.name, t.stageManifests})
 	if errors.Is(err, errNothing) {
 		return t, nil
 	}

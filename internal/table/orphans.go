@@ -22,12 +22,10 @@ const FileAge = 36 * time.Hour
 // fenceProperty of a table says when it was last looked through for orphans.
 const fenceProperty = "smelt.cleaned"
 
-// Orphans returns the objects in a table's folder that were put before a time and
-// that the table, as it is after the listing, does not have: not in any snapshot,
-// of whichever branch or tag, nor as metadata. There are none when the table's
-// property gc.enabled is false, or when another engine has put the table
-// elsewhere than Create does, or another table within its folder: there may be more
-// in such a folder.
+// Orphans returns the objects in a table's folder that were put before a time and that the table does not
+// have: in no snapshot of any branch or tag, nor as metadata. It returns none if the table's property
+// gc.enabled is false, or if another engine has put the table elsewhere than Create does, or another
+// table into its folder.
 func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) (orphans []smelt.Object, err error) {
 	t, err := l.Load(ctx, name)
 	if err != nil {
@@ -61,8 +59,8 @@ func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) (orph
 // Fenced is a table as it was right after a Fence.
 type Fenced struct{ *Table }
 
-// Fence swaps a table's metadata for one that says when that was. No commit to a
-// table as it was loaded before comes through any more.
+// Fence swaps a table's metadata for one that records the time. After that, every commit to the table as
+// it was loaded before fails.
 func (l *Lake) Fence(ctx context.Context, name string) (Fenced, error) {
 	now := time.Now().UTC().Format(time.RFC3339Nano)
 	err := l.amend(ctx, name, func(*Table) ([]ice.Update, error) {
@@ -78,17 +76,15 @@ func (l *Lake) Fence(ctx context.Context, name string) (Fenced, error) {
 	return Fenced{t}, nil
 }
 
-// RemoveOrphans deletes those of the objects that Orphans has found which the table
-// still does not have, and returns them.
+// RemoveOrphans deletes those objects found by Orphans that the table still does not have, and returns
+// them.
 //
-// It is safe although commits go on, and although some may have been held up for
-// days between the upload of their files and the swap of the metadata. A commit
-// that came through before the fence is in the metadata that is looked at here.
-// One to a table that was loaded before the fence is refused: by its own look at the
-// metadata that it swaps, or by the catalog. One to a table that was loaded after it
-// checks only then that its files are younger than FileAge, so they were not old
-// enough to be found. The same holds for a commit whose outcome is unknown: its files
-// are in the metadata, or can never get there any more.
+// It is safe while commits go on, even if some were delayed for days between the upload of their files
+// and the swap of the metadata. A commit before the fence is in the metadata that is read here. A commit
+// to a table that was loaded before the fence fails, by its own check of the metadata or by the catalog.
+// A commit to a table that was loaded after the fence then checks that its files are younger than
+// FileAge, so they were too young to be found. The same holds for a commit with an unknown outcome: its
+// files are in the metadata, or can never get there.
 func (t Fenced) RemoveOrphans(ctx context.Context, found []smelt.Object) ([]smelt.Object, error) {
 	orphans, err := t.unreachedOf(ctx, found)
 	if err != nil {

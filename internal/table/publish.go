@@ -18,14 +18,14 @@ import (
 	"smelt"
 )
 
-// Edit is what is to be done to one table, as it was loaded. [Lake.Publish] does it.
+// Edit is a change of one table, as it was loaded. [Lake.Publish] makes it.
 type Edit struct {
 	table *Table
 	what  string // such as "commit to silver.sensors"
 	stage func(context.Context, *staged) error
 }
 
-// staged is an edit that is ready: what it needs is written, and nobody sees it yet.
+// staged is a prepared edit: its files are written and not visible yet.
 type staged struct {
 	updates ice.Updates
 	files   *storeIO // that wrote its manifests; nil: it has none
@@ -48,8 +48,8 @@ type guard struct {
 	// the same snapshot again, after others that were rolled back.
 	sequence int64
 
-	// fence is when the table had last been looked through for orphans. Files that
-	// others have named may be older than made says.
+	// fence is when the table was last searched for orphans. Files that others have named may be older than
+	// made.
 	fence string
 }
 
@@ -58,7 +58,7 @@ func (t *Table) newGuard(made time.Time, tags []tag) guard {
 	return guard{tags: tags, made: made, sequence: t.ice.Metadata().LastSequenceNumber(), fence: t.ice.Properties()[fenceProperty]}
 }
 
-// check holds a guard against the table as it is now.
+// check compares a guard with the current table.
 func (g guard) check(now *Table) error {
 	for _, r := range g.requirements {
 		if err := r.Validate(now.ice.Metadata()); err != nil {
@@ -83,10 +83,9 @@ func (g guard) check(now *Table) error {
 	return nil
 }
 
-// Publish makes edits of different tables, all of them or none, and returns the tables
-// with them. A race that was certainly lost is an ErrConflict, files that are too old
-// an ErrOld; both have left nothing behind. Any other error leaves the outcome open.
-// After any error load the tables again and decide anew.
+// Publish makes edits of different tables, all or none, and returns the new tables. A race that was
+// certainly lost is an ErrConflict, and files that are too old are an ErrOld; both leave nothing behind.
+// After any other error the outcome is unknown. After any error load the tables again and start over.
 func (l *Lake) Publish(ctx context.Context, edits ...Edit) ([]*Table, error) {
 	ready := make([]staged, len(edits))
 	next, err := l.stage(ctx, edits, ready)
@@ -108,7 +107,7 @@ func (l *Lake) Publish(ctx context.Context, edits ...Edit) ([]*Table, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", strings.Join(what, " and "), err)
 	}
-	// The edits hold whatever becomes of the leftovers.
+	// Errors with the leftovers do not affect the edits.
 	for i, s := range ready {
 		tables[i].removeUnlisted(ctx, next[i].base)
 		if s.files != nil {
@@ -118,7 +117,7 @@ func (l *Lake) Publish(ctx context.Context, edits ...Edit) ([]*Table, error) {
 	return tables, nil
 }
 
-// stage makes edits ready, and works them out against the tables as they are now.
+// stage prepares edits and applies them to the current tables.
 func (l *Lake) stage(ctx context.Context, edits []Edit, ready []staged) ([]successor, error) {
 	names := make([]string, len(edits))
 	for i, e := range edits {
@@ -153,14 +152,14 @@ func (s staged) abandon(ctx context.Context, l *Lake) {
 	}
 }
 
-// successor is the metadata of a table that is to take its place.
+// successor is the next metadata of a table.
 type successor struct {
 	name string
 	base *Table // nil: the table is created
 	meta ice.Metadata
 }
 
-// successor works an edit of a table as it was loaded out against the table as it is now.
+// successor applies an edit of a table as it was loaded to the current table.
 func (s staged) successor(loaded, now *Table) (next successor, err error) {
 	next = successor{name: now.name, base: now}
 	switch {
@@ -183,10 +182,9 @@ func (s staged) successor(loaded, now *Table) (next successor, err error) {
 	return next, err
 }
 
-// detached gives updates that share nothing with those. iceberg-go's snapshot
-// points into the transaction that made it, which has the metadata of before, whose
-// last snapshot points into the one before: a table that is never loaded anew would
-// keep all that it ever was in memory.
+// detached returns a copy of updates. iceberg-go's snapshot points to the transaction that made it, which
+// holds the metadata before it, whose last snapshot points to the one before. Without the copy, a table
+// that is never reloaded would keep all its earlier states in memory.
 func detached(updates ice.Updates) (out ice.Updates, err error) {
 	data, err := json.Marshal(updates)
 	if err == nil {
@@ -296,7 +294,7 @@ var errRecorded = errors.New("the transaction was recorded")
 
 // LoadTable implements iceberg-go's CatalogIO.
 func (*recorder) LoadTable(context.Context, ice.Identifier) (*ice.Table, error) {
-	return nil, errRecorded // only a second try loads the table, and there is none
+	return nil, errRecorded // only a retry would load the table, and there is none
 }
 
 // CommitTable implements iceberg-go's CatalogIO.

@@ -15,12 +15,10 @@ import (
 // ago.
 const nearTags = 6
 
-// Resolve finds the snapshot that a person means: by its id, by the name of a
-// tag or a branch, or by a time, which stands for what main was at then. A time
-// is as RFC 3339 has it, or 2026-11-29 22:45:01, 2026-11-29T22:45 or 2026-11-29,
-// all of them in UTC, or a duration ago: 90m, 2h, 7d. A time to the second is the
-// end of that second, so that the time of a snapshot finds it. It fails with
-// smelt.ErrNotFound when there is none, and says what there is.
+// Resolve finds a snapshot by its id, by the name of a tag or a branch, or by a time, which means what main
+// was then. A time is RFC 3339, or 2026-11-29 22:45:01, 2026-11-29T22:45 or 2026-11-29, in UTC, or a
+// duration ago: 90m, 2h, 7d. A time in whole seconds means the end of that second, so that the time of a
+// snapshot finds it. It fails with smelt.ErrNotFound and lists what exists.
 func (t *Table) Resolve(at string) (Snapshot, error) {
 	if id, err := strconv.ParseInt(at, 10, 64); err == nil {
 		if s, ok := t.Snapshot(id); ok {
@@ -35,7 +33,7 @@ func (t *Table) Resolve(at string) (Snapshot, error) {
 	now := time.Now()
 	when, ok := ParseTime(at, now)
 	if !ok {
-		return Snapshot{}, notFound("%s has no snapshot or tag %q, and it is no time, such as 2026-11-29 22:45:01 in UTC or 2h for two hours ago%s",
+		return Snapshot{}, notFound("%s has no snapshot or tag %q, and it is not a time, such as 2026-11-29 22:45:01 in UTC or 2h for two hours ago%s",
 			t.name, at, smelt.DidYouMean(at, t.tags()...))
 	}
 	if when.After(now) {
@@ -80,9 +78,9 @@ func (t *Table) asOf(when time.Time) (Snapshot, bool) {
 			return t.Snapshot(a.Snapshot)
 		}
 	}
-	// Main was at an ancestor of its first known state then, if at any that is
-	// left: not when it was moved back to it, nor when a snapshot came between the
-	// ancestor and its child, which a number left out tells.
+	// If the first known state of main is left, main was at one of its ancestors then. That does not hold if
+	// main was moved back, or if a snapshot came between the ancestor and its child; a missing sequence
+	// number shows that.
 	chain := t.Ancestors()
 	if len(arrivals) > 0 {
 		chain = t.AncestorsOf(arrivals[0].Snapshot)

@@ -12,13 +12,11 @@ import (
 	"smelt"
 )
 
-// Rollback moves main to a snapshot that is there, an ancestor or not, sets
-// properties beside those that the table has, and returns the table with it. The
-// columns stay as they are. A tag, when not empty, is set to what main was at,
-// for TagAge. All of it is one swap from exactly the state that t was loaded
-// from: ErrConflict says that another change came first. It fails with
-// smelt.ErrNotFound when there is no such snapshot and with smelt.ErrExists when
-// the tag's name is taken; any other error leaves the outcome open.
+// Rollback moves main to an existing snapshot, an ancestor or not. It sets properties in addition to those
+// of the table, and returns the new table. The columns do not change. tag, if not empty, is set to the
+// former snapshot, for TagAge. It is one swap from exactly the state that t was loaded from; ErrConflict
+// means that another change came first. It fails with smelt.ErrNotFound if the snapshot does not exist,
+// and with smelt.ErrExists if the tag exists. After any other error the outcome is unknown.
 func (t *Table) Rollback(ctx context.Context, snapshot int64, properties map[string]string, tag string) (*Table, error) {
 	return t.publish(ctx, t.Back(snapshot, properties, tag))
 }
@@ -50,8 +48,7 @@ func (t *Table) rollback(snapshot int64, properties map[string]string, tag strin
 	return append(updates, t.moveMain(snapshot)), nil
 }
 
-// moveMain sets main to a snapshot, and leaves it what another engine was told
-// of how long to keep it.
+// moveMain sets main to a snapshot and keeps its retention settings, which another engine may have set.
 func (t *Table) moveMain(snapshot int64) ice.Update {
 	var (
 		refAge, snapshotAge int64

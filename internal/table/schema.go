@@ -114,7 +114,7 @@ func newDecimal(name string) (iceberg.Type, error) {
 	precision, _ := strconv.Atoi(m[1])
 	scale, _ := strconv.Atoi(m[2])
 	if precision < 1 || precision > 38 || scale > precision {
-		return nil, fmt.Errorf("type %q: the precision must be 1 to 38 and the scale no more than it", name)
+		return nil, fmt.Errorf("type %q: the precision must be 1 to 38 and the scale at most the precision", name)
 	}
 	return iceberg.DecimalTypeOf(precision, scale), nil
 }

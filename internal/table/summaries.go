@@ -36,11 +36,10 @@ func (t *Table) textFields() map[int][]bool {
 // isManifestList tells manifest lists by the name that Iceberg gives them.
 func isManifestList(name string) bool { return strings.HasPrefix(path.Base(name), "snap-") }
 
-// withEmptyBounds gives a manifest list in which a partition field of texts that has no
-// smallest value, or no largest, has the empty text there: iceberg-go writes that one as
-// none, by which other engines understand that all values are NULL, and read no file of
-// the manifest when a condition asks for a text. Where they are all NULL indeed it does
-// no harm.
+// withEmptyBounds adds the empty text as a bound where a manifest list has no smallest or largest value for
+// a partition field of texts. iceberg-go writes the empty text as no bound. Other engines read that as
+// "all values are NULL" and skip the manifest's files for a condition on a text. If all values are NULL,
+// the change does no harm.
 func withEmptyBounds(list []byte, texts map[int][]bool) ([]byte, error) {
 	if len(texts) == 0 {
 		return list, nil

@@ -18,7 +18,7 @@ type Table struct {
 	name string
 	ice  *ice.Table
 
-	bytes atomic.Int64 // of the metadata file; 0 until that was asked for
+	bytes atomic.Int64 // of the metadata file; 0 until it was requested
 
 	shapeOnce sync.Once
 	shapeOf   shape // see shape
@@ -106,7 +106,7 @@ type Snapshot struct {
 	Parent    int64 // 0: none
 	Sequence  int64 // its number among all snapshots that the table has had, also those rolled back
 	Time      time.Time
-	Operation string // append, overwrite, delete, or replace, which leaves the rows as they are
+	Operation string // append, overwrite, delete, or replace, which changes no rows
 	Summary   map[string]string
 }
 

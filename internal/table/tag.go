@@ -28,12 +28,11 @@ const (
 	mostTagBytes = 128
 )
 
-// Tag gives a snapshot a name by which Expire keeps it: for an age, counted from
-// now, or for ever when that is 0. Only a name of TagPrefix is dropped when its
-// age is over; other engines heed it for every name. A tag that is there at the
-// same snapshot gets the age. It fails with smelt.ErrNotFound when there is no
-// such snapshot, and with smelt.ErrExists when the name is that of a branch, or
-// of a tag of another snapshot.
+// Tag gives a snapshot a name, so that Expire keeps it for an age from now; an age of 0 means no limit. Expire
+// drops only tags that start with TagPrefix when their age is over; other engines do so for every name.
+// An existing tag at the same snapshot gets the new age. Tag fails with smelt.ErrNotFound if the snapshot
+// does not exist, and with smelt.ErrExists if the name is that of a branch, or of a tag of another
+// snapshot.
 func (l *Lake) Tag(ctx context.Context, name, tag string, snapshot int64, age time.Duration) error {
 	err := l.amend(ctx, name, func(t *Table) ([]ice.Update, error) {
 		s, ok := t.Snapshot(snapshot)
@@ -41,7 +40,7 @@ func (l *Lake) Tag(ctx context.Context, name, tag string, snapshot int64, age ti
 			return nil, smelt.Mark(smelt.ErrNotFound, fmt.Errorf("there is no snapshot %d, or it has expired", snapshot))
 		}
 		if age == 0 && slices.Contains(t.Names(), Ref{Name: tag, Snapshot: snapshot}) {
-			return nil, nil // as asked for already
+			return nil, nil // nothing to change
 		}
 		set := newTag(tag, s, age, time.Now())
 		return []ice.Update{set.update()}, set.check(t)
@@ -52,8 +51,7 @@ func (l *Lake) Tag(ctx context.Context, name, tag string, snapshot int64, age ti
 	return nil
 }
 
-// Untag removes a tag. It fails with smelt.ErrNotFound when there is none of that
-// name.
+// Untag removes a tag. It fails with smelt.ErrNotFound if there is no such tag.
 func (l *Lake) Untag(ctx context.Context, name, tag string) error {
 	err := l.amend(ctx, name, func(t *Table) ([]ice.Update, error) {
 		for _, ref := range t.Names() {
@@ -131,11 +129,10 @@ func (t *Table) tagCurrent(name string, now time.Time) ([]tag, error) {
 	return []tag{set}, set.check(t)
 }
 
-// CheckTag says why a text cannot name a tag: it could not be told from something
-// else, by Resolve or by a person.
+// CheckTag returns why a text cannot name a tag: Resolve or a reader could take it for something else.
 func CheckTag(name string) error {
 	if name == "" || len(name) > mostTagBytes || strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) {
-		return fmt.Errorf("%.*q cannot name a tag: a name has 1 to %d bytes, is in one line, and neither begins nor ends with a space", mostTagBytes, name, mostTagBytes)
+		return fmt.Errorf("%.*q cannot name a tag: a name has 1 to %d bytes, is one line, and does not begin or end with a space", mostTagBytes, name, mostTagBytes)
 	}
 	if _, err := strconv.ParseInt(name, 10, 64); err == nil {
 		return fmt.Errorf("%q cannot name a tag: it reads as the id of a snapshot", name)

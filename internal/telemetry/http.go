@@ -34,7 +34,7 @@ type Server struct {
 // shutdownTimeout is how long requests under way may take at the end.
 const shutdownTimeout = time.Second
 
-// Config says where a Server listens, and what it shows to whom.
+// Config says where a Server listens, and who may see what.
 type Config struct {
 	Address string // HOST:PORT
 	Token   string // what all but probes have to show; "" on loopback only
@@ -69,7 +69,7 @@ func Serve(c Config) (*Server, error) {
 	for _, p := range c.Pages {
 		mux.Handle("GET "+p.Path, c.guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(p.JSON()) // who asked has gone
+			_ = json.NewEncoder(w).Encode(p.JSON()) // the client has closed the connection
 		})))
 	}
 	s := &Server{&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener}

@@ -16,9 +16,8 @@ import (
 	"smelt/internal/table"
 )
 
-// Metrics counts what the stages do. Labels are tables, pipelines and
-// reasons, of which there are few: never keys, topics' contents or errors. It is safe for
-// concurrent use.
+// Metrics counts what the stages do. Labels are tables, pipelines and reasons, which are few; never keys, contents or errors. It is
+// safe for concurrent use.
 type Metrics struct {
 	registry  *prometheus.Registry
 	records   *prometheus.CounterVec
@@ -66,7 +65,7 @@ func New() *Metrics {
 		Buckets: prometheus.ExponentialBuckets(0.01, 2.5, 9), // 10 ms to 15 s
 	}, []string{"table"}))
 	m.lag = gauge("lag_records", "Records (for gold: silver rows) that the layer before has and the table has not.", "table")
-	m.delay = gauge("lag_seconds", "Age of the oldest record that is not in the table yet; 0 when there is none.", "table")
+	m.delay = gauge("lag_seconds", "Age of the oldest record that is not in the table yet; 0 without such records.", "table")
 	m.newest = gauge("newest_event_timestamp_seconds", "Event time of the newest event in the table, in seconds since 1970.", "table")
 	m.assigned = gauge("partitions", "Partitions of the topic that this process reads into the table.", "table")
 	m.rejected = gauge("quarantined_records", "Records that were quarantined, by reason.", "pipeline", "reason")
@@ -87,7 +86,7 @@ func New() *Metrics {
 	m.chores = register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "smelt", Name: "maintenance_jobs_total",
 		Help: "Pieces of maintenance, by what became of them: done, lost to another writer, failed."}, []string{"table", "kind", "outcome"}))
 	m.rewritten = register(m, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "smelt", Name: "maintenance_written_bytes_total",
-		Help: "Bytes that maintenance has written anew."}, []string{"table", "kind"}))
+		Help: "Bytes that upkeep has rewritten."}, []string{"table", "kind"}))
 	m.due = gauge("maintenance_due_timestamp_seconds", "When maintenance comes next, in seconds since 1970.", "table", "kind")
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -142,7 +141,7 @@ func (m *Metrics) Observe(stage string, p smelt.Progress, took time.Duration, er
 	defer m.mu.Unlock()
 	delete(m.begun, stage)
 	last, expected := m.stages[stage]
-	if !expected { // the line is no less ready without what keeps its tables
+	if !expected { // upkeep does not affect readiness
 		return
 	}
 	if last != nil && !errors.Is(last, errNotYet) && !errors.Is(last, smelt.ErrStopped) {
@@ -177,7 +176,7 @@ type Layer struct {
 	Newest     time.Time // zero: unknown
 }
 
-// Layer sets a table's gauges. What is not known keeps its last value.
+// Layer sets a table's gauges. Unknown values keep the last one.
 func (m *Metrics) Layer(table string, l Layer) {
 	if l.Known {
 		m.lag.WithLabelValues(table).Set(float64(l.Lag))
@@ -191,7 +190,7 @@ func (m *Metrics) Layer(table string, l Layer) {
 // Partitions sets how many partitions this process reads into a table.
 func (m *Metrics) Partitions(table string, n int) { m.assigned.WithLabelValues(table).Set(float64(n)) }
 
-// Quality sets the gauges of what did not fit in a pipeline.
+// Quality sets a pipeline's gauges of rejects.
 func (m *Metrics) Quality(pipeline string, quarantined map[string]int64, unmatched int64) {
 	for reason, n := range quarantined {
 		m.rejected.WithLabelValues(pipeline, reason).Set(float64(n))
