@@ -99,12 +99,10 @@ type PartitionField struct {
 	Column    string
 }
 
-// Retain says how long a pipeline's data is kept at least; 0 is for ever. What is
-// older goes a whole file, or object, at a time, and is counted as retired. Tags,
-// and snapshots that have not expired, keep what they have.
+// Retain says how long a pipeline's data is kept at least; 0 means without limit. Older data is removed by whole files or objects and counts
+// as retired. Tags and unexpired snapshots keep their data.
 //
-// A window of gold that begins before the time from which on silver is whole is
-// frozen: it stays as it is, whatever changes in silver or in its model.
+// A window of gold that has lost some of its rows in silver is frozen: it no longer changes.
 type Retain struct {
 	Bronze time.Duration // since a record was written to bronze
 	Silver time.Duration // since the event time

@@ -59,8 +59,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns the faults as an error that is marked [ErrPipeline], in the order
-// of their places and each once, or nil when there are none.
+// Err returns the faults as an error marked [ErrPipeline], sorted by place and each once; nil without faults.
 func (fs Faults) Err() error {
 	if len(fs) == 0 {
 		return nil

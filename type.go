@@ -20,8 +20,7 @@ func (t Type) String() string {
 	return strings.ToUpper(t.Name)
 }
 
-// Scalar says whether the type has neither elements nor fields, known or not:
-// it is no list, no struct and no json.
+// Scalar says whether the type has no elements and no fields: it is not a list, a struct or json.
 func (t Type) Scalar() bool {
 	return t.Name != "list" && t.Name != "struct" && t.Name != "json"
 }

@@ -51,7 +51,7 @@ func (it item) topic() string {
 	case len(name) > maxKafkaTopic:
 		it.fault("a Kafka topic's name has %d characters at most", maxKafkaTopic)
 	case !topicName.MatchString(name) || name == "." || name == "..":
-		it.fault("%q is no name of a Kafka topic: letters, digits, \".\", \"_\" and \"-\" only", name)
+		it.fault("%q is not the name of a Kafka topic: letters, digits, \".\", \"_\" and \"-\" only", name)
 	}
 	return name
 }
@@ -79,7 +79,7 @@ func (it item) eventTime(events smelt.Events) {
 	}
 	c, ok := it.declared(events.Time, events.Columns)
 	switch {
-	case !ok || c.Type.Name == "": // told already
+	case !ok || c.Type.Name == "": // reported already
 	case c.Type.Name != "timestamptz":
 		it.fault("the event time %q is a %s: it must be a timestamptz not null", c.Name, strings.ToLower(c.Type.String()))
 	case !c.NotNull:
@@ -169,7 +169,7 @@ func (it item) round(t smelt.Type) bool {
 	case !hasDecimal(t):
 		it.fault("round goes with a decimal, not with a %s", strings.ToLower(t.String()))
 	case text != "true" && text != "false":
-		it.fault("%q is neither true nor false", text)
+		it.fault("%q is not true or false", text)
 	}
 	return text == "true"
 }
@@ -184,19 +184,19 @@ func (e entry) reference(columns []smelt.Column) smelt.Reference {
 		if r.Table, ok = table.text(); ok {
 			schema, name, two := strings.Cut(r.Table, ".")
 			if !two || !postgresName(schema) || !postgresName(name) {
-				table.fault("%q is no table: write schema.table, in letters, digits and _", r.Table)
+				table.fault("%q is not a table: write schema.table, in letters, digits and _", r.Table)
 			}
 		}
 	}
 	if key, ok := fields["key"]; ok {
 		if r.Key, ok = key.text(); ok && !postgresName(r.Key) {
-			key.fault("%q is no column: letters, digits and _ only", r.Key)
+			key.fault("%q is not a column: letters, digits and _ only", r.Key)
 		}
 	}
 	if on, ok := fields["on"]; ok {
 		if r.On, ok = on.text(); ok && len(columns) > 0 {
 			if c, ok := on.declared(r.On, columns); ok && !c.Type.Scalar() {
-				on.fault("%q is a %s, which can be no key", r.On, strings.ToLower(c.Type.String()))
+				on.fault("%q is a %s, which cannot be a key", r.On, strings.ToLower(c.Type.String()))
 			}
 		}
 	}

@@ -9,10 +9,10 @@ import (
 
 const (
 	minRetain = time.Hour   // retention looks once an hour what may go
-	maxRetain = 36500 * day // a hundred years, which is for ever
+	maxRetain = 36500 * day // a hundred years
 
-	// minRetainWindows is how many windows of each model silver keeps at the least:
-	// the one that is filling and the one before it, which late events restate.
+	// minRetainWindows is how many windows of each model silver keeps at least: the current one and the one before it, which late events
+	// restate.
 	minRetainWindows = 2
 )
 
@@ -36,7 +36,7 @@ func (it item) retain(p *smelt.Pipeline) smelt.Retain {
 }
 
 func (it item) retainSilver(kept time.Duration, p *smelt.Pipeline) {
-	if kept == 0 { // told already
+	if kept == 0 { // reported already
 		return
 	}
 	if kept < p.Events.Watermark {
@@ -56,7 +56,7 @@ func (it item) retainGold(kept time.Duration, p *smelt.Pipeline) {
 		return
 	}
 	if len(p.Gold) == 0 {
-		it.fault("there is no gold to keep: leave it out, or declare a model under gold")
+		it.fault("there is no gold model: remove the key, or declare a model under gold")
 	}
 	for _, m := range p.Gold {
 		if kept < m.Window {

@@ -58,11 +58,11 @@ func (it item) partition() []smelt.PartitionField {
 		if m := partitionBy.FindStringSubmatch(text); m != nil {
 			field = smelt.PartitionField{Transform: strings.ToLower(m[1]), Column: m[2]}
 			if !slices.Contains(transforms, field.Transform) {
-				f.fault("unknown transform %q%s; a bare column is taken as it is", m[1], smelt.DidYouMean(m[1], transforms...))
+				f.fault("unknown transform %q%s; a bare column means its value", m[1], smelt.DidYouMean(m[1], transforms...))
 			}
 		}
 		if !plainName.MatchString(field.Column) {
-			f.fault("%q is no partitioning: write day(column), or a column", text)
+			f.fault("%q is not a partitioning: write day(column), or a column", text)
 		}
 		for _, other := range partition {
 			if strings.EqualFold(other.Column, field.Column) {
@@ -82,7 +82,7 @@ func (it item) names() []string {
 		switch {
 		case !ok:
 		case !plainName.MatchString(name):
-			each.fault("%q is no column: letters, digits and _ only", name)
+			each.fault("%q is not a column: letters, digits and _ only", name)
 		case slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) }):
 			each.fault("the column %q is given twice", name)
 		}
@@ -115,7 +115,7 @@ func (e entry) model() (m smelt.Model, ok bool) {
 	}
 	if column, ok := fields["column"]; ok {
 		if m.Column, ok = column.text(); ok && !plainName.MatchString(m.Column) {
-			column.fault("%q is no column: letters, digits and _ only", m.Column)
+			column.fault("%q is not a column: letters, digits and _ only", m.Column)
 		}
 	}
 	fault := tableNameFault(e.name)

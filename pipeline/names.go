@@ -26,7 +26,7 @@ var (
 	durationText = regexp.MustCompile(`^([0-9]{1,6})(s|m|h|d)$`)
 )
 
-// duration reads 10m: a number and s, m, h or d. It is 0 when that is at fault.
+// duration reads 10m: a number and s, m, h or d. It is 0 if that is invalid.
 func (it item) duration(least, most time.Duration) time.Duration {
 	text, ok := it.text()
 	if !ok {
@@ -34,7 +34,7 @@ func (it item) duration(least, most time.Duration) time.Duration {
 	}
 	m := durationText.FindStringSubmatch(text)
 	if m == nil {
-		it.fault("%q is no duration: write a number and s, m, h or d, such as 10m", text)
+		it.fault("%q is not a duration: write a number and s, m, h or d, such as 10m", text)
 		return 0
 	}
 	n, _ := strconv.Atoi(m[1]) // at most six digits
@@ -47,12 +47,12 @@ func (it item) duration(least, most time.Duration) time.Duration {
 	return d
 }
 
-// columnNameFault says why a text can be no column of events, or nothing. JSON
-// has odd names, which must match exactly; what would break a quoted name is out.
+// columnNameFault returns why a text cannot be a column of events, or "". JSON has odd names, which must match exactly. Names that would
+// break quoting are not allowed.
 func columnNameFault(name string) string {
 	switch {
 	case name == "" || strings.TrimSpace(name) != name:
-		return "a name neither is empty nor begins or ends with a space"
+		return "a name is not empty, and does not begin or end with a space"
 	case len(name) > maxColumnName:
 		return fmt.Sprintf("a name has %d bytes at most", maxColumnName)
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`"'\`, r) }):
@@ -61,7 +61,7 @@ func columnNameFault(name string) string {
 	return ""
 }
 
-// tableNameFault says why a text can be no part of a table's name, or nothing.
+// tableNameFault returns why a text cannot be part of a table's name, or "".
 func tableNameFault(name string) string {
 	switch {
 	case !tableName.MatchString(name):

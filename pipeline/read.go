@@ -78,9 +78,8 @@ func tableClashes(pipelines []*smelt.Pipeline) smelt.Faults {
 	return faults
 }
 
-// Read reads the pipeline in the folder dir of fsys and checks all that
-// can be told without running its SQL. Its error is marked [smelt.ErrPipeline] and
-// holds every fault, as [smelt.Faults].
+// Read reads the pipeline in the folder dir of fsys and checks everything that can be checked without running its SQL. Its error is
+// marked [smelt.ErrPipeline] and holds every fault, as [smelt.Faults].
 func Read(fsys fs.FS, dir string) (*smelt.Pipeline, error) {
 	f := &folder{fsys: fsys, dir: dir}
 	p := &smelt.Pipeline{Name: path.Base(dir), Dir: dir}
@@ -128,7 +127,7 @@ func (f *folder) read(name string, max int64) ([]byte, bool) {
 	file, err := f.fsys.Open(path.Join(f.dir, name))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			f.fault(name, 0, 0, "there is no such file")
+			f.fault(name, 0, 0, "the file does not exist")
 		} else {
 			f.fault(name, 0, 0, "%v", err)
 		}
@@ -174,7 +173,7 @@ func (f *folder) sql(name string) string {
 	return string(data)
 }
 
-// test reads test.txtar, when there is one, and checks that it is about p.
+// test reads test.txtar, if it exists, and checks that it matches p.
 func (f *folder) test(p *smelt.Pipeline) {
 	if _, err := fs.Stat(f.fsys, path.Join(f.dir, testFile)); errors.Is(err, fs.ErrNotExist) {
 		return

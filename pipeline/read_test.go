@@ -186,8 +186,8 @@ func TestFaults(t *testing.T) {
 		{"tab", "  unique", "\tunique", []string{`21:1: a tab: indent with spaces`}},
 		{"not YAML", "[id]", "[id", []string{`22:9: not YAML: while parsing a flow sequence did not find expected ',' or ']'`}},
 		{"a long list", "[id]", "[" + strings.Repeat("a,", 33) + "]", []string{`21:11: "silver.unique" has 33 items: 32 are the most`}},
-		{"topic", "app.events-v1", "app events", []string{`6:10: "app events" is no name of a Kafka topic: letters, digits, ".", "_" and "-" only`}},
-		{"duration", "90m", "1.5h", []string{`9:14: "1.5h" is no duration: write a number and s, m, h or d, such as 10m`}},
+		{"topic", "app.events-v1", "app events", []string{`6:10: "app events" is not the name of a Kafka topic: letters, digits, ".", "_" and "-" only`}},
+		{"duration", "90m", "1.5h", []string{`9:14: "1.5h" is not a duration: write a number and s, m, h or d, such as 10m`}},
 		{"too long", "90m", "32d", []string{`9:14: "events.watermark" must be 0s at least and 31d at most`}},
 		{"no such time", "time: at", "time: att", []string{`8:9: no column "att" under events.columns: did you mean "at"?`}},
 		{"time of the wrong type", "time: at", "time: id", []string{`8:9: the event time "id" is a varchar: it must be a timestamptz not null`}},
@@ -201,21 +201,21 @@ func TestFaults(t *testing.T) {
 		{"a type within a type", `a json[][]`, `a jsn[][]`, []string{`16:61: unknown type "jsn": did you mean "json"?`}},
 		{"not null within", `a json[][]`, `a json not null`, []string{`16:66: expected "," or ")" after the field "a"; "not null" goes with whole columns only`}},
 		{"decimal", `"decimal(10, 2)"`, "decimal", []string{`14:19: a decimal needs its digits and how many of them are decimals: decimal(10,2)`}},
-		{"decimal's digits", "decimal(10, 2)", "decimal(39,2)", []string{`14:28: a decimal has 1 to 38 digits, and no more decimals than digits`}},
+		{"decimal's digits", "decimal(10, 2)", "decimal(39,2)", []string{`14:28: a decimal has 1 to 38 digits, and at most as many decimals`}},
 		{"after the type", "Boolean", "double precision", []string{`13:21: unexpected "precision" after the type: only "not null" may follow`}},
 		{"unit", "Boolean", "{type: bigint, unit: ms}", []string{`13:35: a unit goes with a timestamptz, not with a bigint`}},
 		{"unknown unit", "unit: ms", "unit: m", []string{`12:44: unknown unit "m": s, ms, us or ns since 1970; without a unit the time is ISO 8601 text`}},
 		{"round", "Boolean", "{type: varchar, round: true}", []string{`13:37: round goes with a decimal, not with a varchar`}},
 		{"round of no decimals", "Boolean", "{type: 'struct(a double[])', round: true}", []string{`13:50: round goes with a decimal, not with a struct("a" double[])`}},
-		{"round how", "round: true", "round: up", []string{`14:44: "up" is neither true nor false`}},
-		{"table", "public.Shops", "shops", []string{`18:18: "shops" is no table: write schema.table, in letters, digits and _`}},
+		{"round how", "round: true", "round: up", []string{`14:44: "up" is not true or false`}},
+		{"table", "public.Shops", "shops", []string{`18:18: "shops" is not a table: write schema.table, in letters, digits and _`}},
 		{"on", "on: id", "on: shop", []string{`18:50: no column "shop" under events.columns: known are id, at, @kind, price, tags, place`}},
-		{"on a list", "on: id", "on: tags", []string{`18:50: "tags" is a varchar[], which can be no key`}},
-		{"transform", "day(at)", "days(at)", []string{`20:15: unknown transform "days": did you mean "day"?; a bare column is taken as it is`}},
-		{"partition", "day(at)", `"day at"`, []string{`20:15: "day at" is no partitioning: write day(column), or a column`}},
+		{"on a list", "on: id", "on: tags", []string{`18:50: "tags" is a varchar[], which cannot be a key`}},
+		{"transform", "day(at)", "days(at)", []string{`20:15: unknown transform "days": did you mean "day"?; a bare column means its value`}},
+		{"partition", "day(at)", `"day at"`, []string{`20:15: "day at" is not a partitioning: write day(column), or a column`}},
 		{"partition twice", "country", "hour(AT)", []string{`20:24: the column "AT" is in the partitioning twice`}},
 		{"unique twice", "[id]", "[id, ID]", []string{`21:16: the column "ID" is given twice`}},
-		{"expectation's name", "price is sane:", `"price\n":`, []string{`23:5: expectation "price\n": a name neither is empty nor begins or ends with a space`}},
+		{"expectation's name", "price is sane:", `"price\n":`, []string{`23:5: expectation "price\n": a name is not empty, and does not begin or end with a space`}},
 		{"audit's name", "as many as before:", `it's so:`, []string{`26:5: audit "it's so": a name holds neither quotes, nor \, nor what cannot be printed`}},
 		{"audit without a condition", "as many as before: (SELECT count(*) FROM old) = (SELECT count(*) FROM new)", "a:", []string{`26:7: "silver.audit.a" is empty: it must be a text`}},
 		{"audit twice", "as many as before:", "a: x\n    a:", []string{`27:5: key "a" is given twice, first on line 26`}},
@@ -235,15 +235,15 @@ func TestFaults(t *testing.T) {
 			`30:9: gold is kept for 47h, less than a window of gold.hourly (2d), which would go before it has ended`}},
 		{"retain gold without gold", "gold:\n  hourly: {window: 1h, column: hour}\n", "", []string{
 			`p/hourly.sql: no model of this name, "hourly", stands under gold: in pipeline.yml`,
-			`30:9: there is no gold to keep: leave it out, or declare a model under gold`}},
+			`30:9: there is no gold model: remove the key, or declare a model under gold`}},
 		{"retain for too long", "gold: 365d", "gold: 36501d", []string{`32:9: "retain.gold" must be 1h at least and 36500d at most`}},
-		{"retain for no time", "bronze: 36h", "bronze: for ever", []string{`30:11: "for ever" is no duration: write a number and s, m, h or d, such as 10m`}},
+		{"retain for no time", "bronze: 36h", "bronze: for ever", []string{`30:11: "for ever" is not a duration: write a number and s, m, h or d, such as 10m`}},
 		{"retain misspelt", "  bronze: 36h", "  bronse: 36h", []string{`30:3: unknown key "bronse": did you mean "bronze"?`}},
 		{"retain of nothing", "  bronze: 36h\n  silver: 30d\n  gold: 365d\n", "", []string{`29:8: "retain" is empty: it must be a mapping, such as {key: value}`}},
 		{"silver is taken", "  hourly:", "  hourly: {window: 1h, column: hour}\n  silver:", []string{`29:3: model "silver": silver.sql is taken: choose another name`}},
 		{"several at once", "time: at\n  watermark: 90m", "time: when\n  watermark: soon", []string{
 			`8:9: no column "when" under events.columns: known are id, at, @kind, price, tags, place`,
-			`9:14: "soon" is no duration: write a number and s, m, h or d, such as 10m`}},
+			`9:14: "soon" is not a duration: write a number and s, m, h or d, such as 10m`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -283,13 +283,13 @@ func TestFolder(t *testing.T) {
 		want   []string
 	}{
 		{"no declaration", func(f fstest.MapFS) { delete(f, "p/pipeline.yml") },
-			[]string{"p/pipeline.yml: there is no such file"}},
+			[]string{"p/pipeline.yml: the file does not exist"}},
 		{"empty declaration", func(f fstest.MapFS) { f["p/pipeline.yml"].Data = []byte("# only this\n") },
 			[]string{"p/pipeline.yml: the file is empty"}},
 		{"declaration too large", func(f fstest.MapFS) { f["p/pipeline.yml"].Data = make([]byte, 1<<20+1) },
 			[]string{"p/pipeline.yml: the file is larger than 1048576 bytes"}},
 		{"no SQL", func(f fstest.MapFS) { delete(f, "p/silver.sql"); delete(f, "p/hourly.sql") },
-			[]string{"p/hourly.sql: there is no such file", "p/silver.sql: there is no such file"}},
+			[]string{"p/hourly.sql: the file does not exist", "p/silver.sql: the file does not exist"}},
 		{"empty SQL", func(f fstest.MapFS) { f["p/silver.sql"].Data = []byte(" \n") },
 			[]string{"p/silver.sql: the file is empty: it must be a SELECT"}},
 		{"not UTF-8", func(f fstest.MapFS) { f["p/silver.sql"].Data = []byte("SELECT\n'\u00e4\xff'") },
@@ -303,7 +303,7 @@ func TestFolder(t *testing.T) {
 			`p/test.txtar:4: the reference "shops" lacks its key, the column "shop_id"`,
 			`p/test.txtar:6: pipeline.yml declares no gold model "daily"`}},
 		{"a test that cannot be read", func(f fstest.MapFS) { f["p/test.txtar"] = &fstest.MapFile{Data: []byte("-- event.ndjson --\n")} },
-			[]string{`p/test.txtar: there is no file "events.ndjson"`, `p/test.txtar:1: unknown file "event.ndjson": did you mean "events.ndjson"?`}},
+			[]string{`p/test.txtar: the file "events.ndjson" is missing`, `p/test.txtar:1: unknown file "event.ndjson": did you mean "events.ndjson"?`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestReadPipelines(t *testing.T) {
 	}
 	wantFaults(t, err, "", []string{
 		`Odd/pipeline.yml: the folder's name, "Odd", is the pipeline's: begin with a lower-case letter, then lower-case letters, digits and _`,
-		`Odd/pipeline.yml: there is no such file`,
+		`Odd/pipeline.yml: the file does not exist`,
 		`a_b/pipeline.yml:28:6: the table gold.a_b_c belongs to the pipeline "a" already: rename the model "c"`,
 	})
 	var faults smelt.Faults

@@ -113,7 +113,7 @@ func testTimestamp(value json.RawMessage) (int64, error) {
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.UnixMilli() < 0 {
-		return 0, fmt.Errorf("%q is no time such as 2026-11-29T12:00:00.123Z", text)
+		return 0, fmt.Errorf("%q is not a time such as 2026-11-29T12:00:00.123Z", text)
 	}
 	return t.UnixMilli(), nil
 }

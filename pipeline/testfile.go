@@ -19,33 +19,27 @@ const (
 	quarantineTable = "quarantine.csv"
 )
 
-// Test is a test.txtar: records and reference rows that are given, and rows of
-// silver, quarantine and gold that are expected of them. The text before the
+// Test is a test.txtar: given records and reference rows, and the expected rows of silver, quarantine and gold. The text before the
 // first file is prose. The files are
 //
-//	events.ndjson          the records, a line each: see below
+//	events.ndjson          the records, one per line: see below
 //	reference/<name>.csv   the rows of a reference
-//	silver.csv             expected: by _partition_id and _partition_offset
-//	quarantine.csv         expected: in the same order
-//	gold/<model>.csv       expected: in the order of all columns
+//	silver.csv             expected, sorted by _partition_id and _partition_offset
+//	quarantine.csv         expected, in the same order
+//	gold/<model>.csv       expected, sorted by all columns
 //
-// A line of events.ndjson is the value of a record, as it stands, valid or not.
-// Empty lines, and lines that begin with #, are comments. A line that begins
-// with {"_ tells more of the record than its value:
+// A line of events.ndjson is the value of a record, unchanged, valid or not. Empty lines and lines that start with # are comments. A
+// line that starts with {"_ has more of the record than its value:
 //
 //	{"_value": {…}, "_timestamp": "2026-11-29T12:00:00Z", "_key": "hel-001", "_partition": 1}
 //
-// Its _value is an event, or a string that holds the value's text;
-// _value_base64 holds any bytes; "_tombstone": true stands for no value.
-// _timestamp is the broker's, ISO 8601 or milliseconds since 1970. _headers is
-// an object of strings. What is left out is: partition 0, no timestamp, no key.
-// Offsets count from 0 in each partition.
+// _value is an event, or a string with the value's text. _value_base64 holds any bytes. "_tombstone": true means no value. _timestamp
+// is the broker's, ISO 8601 or milliseconds since 1970. _headers is an object of strings. The defaults are partition 0, no timestamp
+// and no key. Offsets count from 0 in each partition.
 //
-// A CSV file is a header and a line a row; an empty cell is NULL, \n and \r
-// stand for line breaks in a cell and \\ for a backslash. Of an expected table
-// just the columns in the header are compared, as DuckDB casts them to VARCHAR
-// in UTC. A table that is not there is not compared; a header with no rows
-// says that there are none.
+// A CSV file is a header and one line per row. An empty cell is NULL. \n and \r are line breaks in a cell, and \\ is a backslash. Of an
+// expected table only the columns in the header are compared, as DuckDB casts them to VARCHAR in UTC. A missing file is not compared.
+// A header without rows expects no rows.
 type Test struct {
 	Records    []smelt.Record
 	References []TestTable
@@ -80,7 +74,7 @@ func ReadTest(data []byte) (*Test, error) {
 		line += 1 + bytes.Count(file.Data, []byte("\n"))
 	}
 	if !seen[eventsFile] {
-		r.fault(0, 0, "there is no file %q", eventsFile)
+		r.fault(0, 0, "the file %q is missing", eventsFile)
 	}
 	if err := r.faults.Err(); err != nil {
 		return nil, err
@@ -172,8 +166,8 @@ func (r *testReader) table(name string, file txtar.File, line int) *TestTable {
 	return t
 }
 
-// Format writes the test as a test.txtar: prose, records and references as they
-// were read, the expected tables as they are now. [ReadTest] reads it back.
+// Format writes the test as a test.txtar: prose, records and references as they were read, and the current expected tables. [ReadTest]
+// reads it back.
 func (t *Test) Format() []byte {
 	now := map[string]*TestTable{silverTable: t.Silver, quarantineTable: t.Quarantine}
 	order := []string{silverTable, quarantineTable}

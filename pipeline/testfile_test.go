@@ -100,7 +100,7 @@ func TestReadTestFaults(t *testing.T) {
 		name, text string
 		want       []string
 	}{
-		{"nothing", "", []string{`test.txtar: there is no file "events.ndjson"`}},
+		{"nothing", "", []string{`test.txtar: the file "events.ndjson" is missing`}},
 		{"a file twice", "-- events.ndjson --\n-- events.ndjson --\n", []string{`test.txtar:2: the file "events.ndjson" is given twice`}},
 		{"unknown file", "prose\n-- events.ndjson --\n-- sliver.csv --\n", []string{`test.txtar:3: unknown file "sliver.csv": did you mean "silver.csv"?`}},
 		{"a folder too many", "-- events.ndjson --\n-- gold/a/b.csv --\na\n", []string{
@@ -115,7 +115,7 @@ func TestReadTestFaults(t *testing.T) {
 				`test.txtar:5: key "_value" is given twice`,
 				`test.txtar:6: needs one of _value, _value_base64 and _tombstone`,
 				`test.txtar:7: _tombstone: must be true, or left out`,
-				`test.txtar:8: _timestamp: "noon" is no time such as 2026-11-29T12:00:00.123Z`,
+				`test.txtar:8: _timestamp: "noon" is not a time such as 2026-11-29T12:00:00.123Z`,
 				`test.txtar:9: _partition: from 0 to 1023`,
 				`test.txtar:10: _key: must be a string`,
 			}},

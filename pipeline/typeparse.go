@@ -134,7 +134,7 @@ func (p *typeParser) decimal(start int) (smelt.Type, error) {
 		return smelt.Type{}, p.faultf(p.skip(), "a decimal is written decimal(10,2), and in braces with quotes: {type: 'decimal(10,2)'}")
 	}
 	if precision < 1 || precision > maxPrecision || scale > precision {
-		return smelt.Type{}, p.faultf(at, "a decimal has 1 to %d digits, and no more decimals than digits", maxPrecision)
+		return smelt.Type{}, p.faultf(at, "a decimal has 1 to %d digits, and at most as many decimals", maxPrecision)
 	}
 	return smelt.Type{Name: fmt.Sprintf("decimal(%d,%d)", precision, scale)}, nil
 }

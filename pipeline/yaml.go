@@ -25,8 +25,7 @@ const (
 	mergeTag     = "!!merge"
 )
 
-// document is a YAML file that is being read. Faults are collected, so that
-// all are told at once.
+// document is a YAML file that is being read. It collects faults, so that all are reported at once.
 type document struct {
 	file   string
 	lines  []string
@@ -48,8 +47,7 @@ type entry struct {
 	item // the value
 }
 
-// parseYAML reads the one document of a file. The root is no item (ok is
-// false) when the file cannot be read at all.
+// parseYAML reads the one document of a file. ok is false if the file cannot be read at all.
 func parseYAML(file string, data []byte) (doc *document, root item, ok bool) {
 	doc = &document{file: file, lines: strings.Split(string(data), "\n"), places: map[string]smelt.Place{}}
 	loader, err := yaml.NewLoader(bytes.NewReader(data),
@@ -188,8 +186,7 @@ func (it item) child(name string, node *yaml.Node) item {
 	return item{it.doc, node, path}
 }
 
-// is says whether the item has the kind, and adds a fault when it has not.
-// What strict has refused already is not told again.
+// is says whether the item has the kind, and adds a fault if it does not. It does not repeat faults of strict.
 func (it item) is(kind yaml.Kind, what string) bool {
 	switch {
 	case it.node.Kind == kind && it.node.Tag != nullTag:
@@ -203,7 +200,7 @@ func (it item) is(kind yaml.Kind, what string) bool {
 	return false
 }
 
-// text is the item's text, as written, whatever YAML would take it for.
+// text is the item's text, as written, whatever YAML would make of it.
 func (it item) text() (string, bool) {
 	if !it.is(yaml.ScalarNode, "a text") {
 		return "", false

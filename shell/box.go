@@ -169,7 +169,7 @@ func (b *box) cell(s string, w int, rightAligned bool, style string) {
 	b.out.WriteString("│ " + s + pad + " ")
 }
 
-// footer counts the rows, and tells what is not shown.
+// footer counts the rows, and how many are not shown.
 func (b *box) footer(shown, total int64) string {
 	text := counted(total, "row")
 	if shown < total {

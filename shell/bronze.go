@@ -14,14 +14,14 @@ import (
 // then objects may have been merged. Those that were listed stay for much longer.
 const fullListing = 10 * time.Minute
 
-// relists is how often chains are listed anew at once, since an object has gone.
+// relists is how often chains are listed again at once, because an object was deleted.
 const relists = 3
 
 // chains is what the shell knows of a pipeline's bronze. The view reads the files
 // that are listed here, never a glob: merged objects and what they were merged from
 // are there side by side for a while.
 type chains struct {
-	refs   map[int32][]bronze.Ref // by partition: what is to be read
+	refs   map[int32][]bronze.Ref // by partition: objects to read
 	full   time.Time              // when all was listed last
 	shown  []part                 // what the view reads, each partition's in order
 	held   []held                 // and where
@@ -92,8 +92,8 @@ func (s *Shell) listBronze(ctx context.Context, p *smelt.Pipeline, c *chains) er
 	return s.hold(ctx, p, c, shown)
 }
 
-// beyond adds to the objects of a chain those that have come since. known is false
-// when the last one was merged meanwhile, or there is none.
+// beyond adds newer objects to those of a chain. known is false if the last one was merged in the
+// meantime, or if there is none.
 func beyond(ctx context.Context, reader *bronze.Reader, partition int32, refs []bronze.Ref) (all []bronze.Ref, known bool, err error) {
 	if len(refs) == 0 {
 		return nil, false, nil

@@ -61,7 +61,7 @@ func (s *bronzeScan) Part() duck.Part {
 	return &bronzePart{scan: s, ctx: ctx, stop: stop, records: silver.NewRecords(s.source.events)}
 }
 
-// next gives a file that nobody reads yet.
+// next returns the next unread file.
 func (s *bronzeScan) next() (file held, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *bronzePart) Next() (*columns.Batch, []int32, bool, error) {
 	return p.records.Batch, p.rows, true, nil
 }
 
-// open begins the next file. more is false when there is none.
+// open starts the next file. more is false if there is none.
 func (p *bronzePart) open() (more bool, err error) {
 	if p.file, more = p.scan.next(); !more {
 		return false, nil

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// guard says, before DuckDB sees a statement, whether it is one of those that a
-// shell is for. What really keeps the lake safe is the [relay], which passes no
-// writes; the guard is here for a message that a person understands, and for
-// the folder in which an embedded stack keeps the lake's files.
+// guard checks a statement before DuckDB sees it. The [relay] is what keeps the lake safe: it passes no
+// writes. The guard gives a better message, and protects the folder in which an embedded stack keeps
+// the lake's files.
 type guard struct {
 	home string // the state folder, absolute and without symbolic links
 }
@@ -51,7 +50,7 @@ func (g guard) tokens(t []token) error {
 	}
 	first := t[0].text
 	if t[0].kind != word && first != "(" {
-		return nil // DuckDB has the better message for what is no statement
+		return nil // DuckDB has the better message for text that is not a statement
 	}
 	switch first {
 	case "COPY":
@@ -78,7 +77,7 @@ func (g guard) tokens(t []token) error {
 	case "PREPARE", "EXECUTE", "DEALLOCATE", "CALL":
 		return refuse("%s does not work here: run the statement itself", first)
 	case "BEGIN", "START", "COMMIT", "ROLLBACK", "END", "ABORT":
-		return refuse("%s: each statement stands for itself here, on the newest snapshot of every table", first)
+		return refuse("%s: each statement runs alone, on the newest snapshot of every table", first)
 	}
 	return nil
 }
@@ -174,10 +173,10 @@ func hasType(t []token) bool {
 // scheme begins an address, or the name of another kind of database.
 var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
 
-// target refuses what is no local file, and files of the state folder.
+// target rejects targets that are not local files, and files of the state folder.
 func (g guard) target(what, path string) error {
 	if scheme.MatchString(path) {
-		return refuse("%s %s: a statement cannot change the lake, nor anything else far away; name a local file", what, path)
+		return refuse("%s %s: a statement cannot change the lake or anything remote; name a local file", what, path)
 	}
 	full, err := filepath.Abs(path)
 	if err != nil {

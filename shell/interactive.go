@@ -62,10 +62,10 @@ func (s *Shell) Interact(ctx context.Context, printer *Printer, history string) 
 	i.line = line
 	stop := context.AfterFunc(ctx, func() { line.Close() })
 	defer stop()
-	defer func() { _ = os.Chmod(history, 0o600) }() // readline writes it anew when it is long
+	defer func() { _ = os.Chmod(history, 0o600) }() // readline rewrites it when it is long
 	defer line.Close()
 	if err := s.greet(ctx, printer.Out); err != nil {
-		fmt.Fprintln(printer.Err, err) // the trouble may pass, or be what is to be looked into
+		fmt.Fprintln(printer.Err, err) // the shell may still be useful
 	}
 	return i.loop(ctx)
 }
@@ -140,8 +140,7 @@ func (i *session) take(ctx context.Context) {
 	}
 }
 
-// remember keeps statements in the history, as one line. A history that cannot be
-// kept is no reason to stop.
+// remember keeps statements in the history, as one line. An error with the history is ignored.
 func (i *session) remember(statements string) {
 	statements = strings.TrimSpace(statements)
 	if strings.Contains(statements, "\n") && strings.Contains(statements, "--") {

@@ -15,7 +15,7 @@ import (
 	"smelt/internal/table"
 )
 
-// ErrNoPast is a Config.At that stands for no state of the lake.
+// ErrNoPast means that Config.At matches no state of the lake.
 var ErrNoPast = errors.New("no such state of the lake")
 
 // past is the state of the lake that a shell shows in place of the newest one.
@@ -43,7 +43,7 @@ const moment = "2006-01-02 15:04:05.999 UTC"
 // String says which state it is.
 func (p *past) String() string {
 	if p.positions != nil {
-		return "one state in which all tables fit each other, found anew for each statement"
+		return "one state in which all tables fit each other, found again for each statement"
 	}
 	if p.label == "" {
 		return p.when.Format(moment)
@@ -51,9 +51,9 @@ func (p *past) String() string {
 	return p.when.Format(moment) + " (" + p.label + ")"
 }
 
-// remember finds the state of the lake that at stands for. A table that has such
-// a tag or snapshot is shown at it; bronze and the other tables as they were at
-// the time of that snapshot, which is silver's where several tables have one.
+// remember finds the state of the lake that at means. A table with such a tag or snapshot is shown at it.
+// Bronze and the other tables are shown as of that snapshot's time. If several tables have one,
+// silver's time counts.
 func (s *Shell) remember(ctx context.Context, at string) error {
 	all, err := s.load(ctx)
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 	"smelt/silver"
 )
 
-// pastParts picks of a chain's objects what was in the lake at the time that is
-// shown. A merged object whose last member was written later has records of before,
-// too: those that silver had read then are shown, which is all but what was on its
-// way in that moment; where silver's snapshot of then has expired, those that the
-// broker had by then. What retention has let go since can no longer be shown.
+// pastParts picks the records of a chain that the lake had at the shown time. A merged object whose last
+// member was written later also has earlier records. Of these it shows what silver had read by then,
+// which is all but the records in flight. If silver's snapshot has expired, it shows what the broker
+// had by then. Retired records can no longer be shown.
 func (s *Shell) pastParts(ctx context.Context, p *smelt.Pipeline, reader *bronze.Reader, partition int32, refs []bronze.Ref) (parts []part, err error) {
 	if s.past.positions != nil {
 		return partsUpTo(ctx, reader, refs, s.past.positions[p.Name][partition])
@@ -44,7 +43,7 @@ func (s *Shell) pastParts(ctx context.Context, p *smelt.Pipeline, reader *bronze
 		if !known || position > ref.From {
 			parts = append(parts, o)
 		}
-		return parts, nil // whatever comes after it was written later still
+		return parts, nil // later objects were written later
 	}
 	return parts, nil
 }

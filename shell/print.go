@@ -24,7 +24,7 @@ type Printer struct {
 	Out    io.Writer
 	Err    io.Writer // for remarks on what a statement has done
 	Format Format
-	Width  func() int // of the terminal, in columns; 0 when there is none
+	Width  func() int // of the terminal, in columns; 0 without a terminal
 	Colour bool
 }
 

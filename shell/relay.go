@@ -24,10 +24,9 @@ type Remote struct {
 	Transport http.RoundTripper // takes reads to the real S3, and signs them
 }
 
-// relay is the S3 that the shell's DuckDB sees: it passes reads of the lake's
-// bucket on, to be signed, and answers anything else itself, with 403. DuckDB
-// never holds the real keys. So whatever a statement says, and however it is
-// written, it cannot change the lake.
+// relay is the S3 endpoint of the shell's DuckDB. It forwards reads of the lake's bucket, signed, and
+// answers everything else with 403. DuckDB never has the real keys. So no statement can change the
+// lake.
 type relay struct {
 	token  string // the access key of this relay, which only this process knows
 	addr   string
@@ -90,8 +89,8 @@ func (r *relay) fail(w http.ResponseWriter, req *http.Request, err error) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// look notes when the real S3 answers that it cannot, or hangs up in the middle of
-// a reply. DuckDB tries again by itself; when it gives up, it does not know what of.
+// look records a failure of the real S3, or a reply that it broke off. DuckDB retries; when it gives up, its
+// own error does not name the cause.
 func (r *relay) look(reply *http.Response) error {
 	if reply.StatusCode == http.StatusTooManyRequests || reply.StatusCode >= http.StatusInternalServerError {
 		r.note(smelt.Mark(smelt.ErrStore, fmt.Errorf("S3 answers %s when it is read", reply.Status)))
@@ -114,7 +113,7 @@ func (b *lookedAt) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// note keeps an error of the real S3's to be told as the trouble.
+// note keeps an error of the real S3, to be reported.
 func (r *relay) note(err error) {
 	if errors.Is(err, context.Canceled) { // DuckDB hung up
 		return

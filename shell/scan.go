@@ -154,8 +154,8 @@ func isLetter(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80
 }
 
-// quoted reads a string or a name, in which a doubled quote stands for one. One
-// that does not end takes the rest.
+// quoted reads a string or a name, in which a doubled quote means one quote. Without an end it takes the
+// rest.
 func quoted(s string, k kind) token {
 	quote := s[0]
 	for i := 1; i < len(s); i++ {

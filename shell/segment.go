@@ -38,7 +38,7 @@ type segments struct {
 // were at a time.
 type part struct {
 	bronze.Ref
-	upto  int64     // the offset before which they end; 0: there is no bound
+	upto  int64     // exclusive upper offset; 0: no bound
 	until time.Time // or the broker's time of the last ones
 }
 
@@ -62,9 +62,8 @@ type held struct {
 	beyond int64 // lines of a part that come after those shown
 }
 
-// fetch gives the files that hold parts of objects: local ones for small objects
-// and for those that are not shown whole, and the others as they are. After an error
-// it gives those that it has made.
+// fetch returns the files with parts of objects: local files for small objects and for partial ones, and the
+// other objects themselves. After an error it returns those that it has made.
 func (s *segments) fetch(ctx context.Context, reader *bronze.Reader, parts []part) (files []held, err error) {
 	var batch []part
 	var size int64

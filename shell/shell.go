@@ -24,10 +24,10 @@ import (
 
 // Config is what a shell works with.
 type Config struct {
-	Home       string // the state folder, of which no statement may write
+	Home       string // the state folder, which statements must not write
 	Extensions string // where DuckDB's extensions are, or are put
 	Memory     int64  // bytes that DuckDB may take
-	At         string // a time, tag or snapshot: the lake is shown as it was then; "" for as it is
+	At         string // a time, tag or snapshot to show the lake at; "" for now
 	Consistent bool   // each statement sees a state in which all tables fit each other; not with At
 	Pipelines  []*smelt.Pipeline
 	Store      smelt.Store
@@ -47,9 +47,9 @@ type Shell struct {
 	guard      guard
 	main       *smelt.Pipeline // whose tables the views bronze, silver and gold show
 	defined    map[string]string
-	absent     map[string]string // by a view's name: why there is none
+	absent     map[string]string // by view name: why it does not exist
 	past       *past             // nil: the newest snapshots are shown
-	consistent bool              // past is found anew for each statement
+	consistent bool              // past is found again for each statement
 	chains     map[string]*chains
 	refs       map[string]int64 // version loaded, by pipeline
 	own        bool             // the user has views of their own, which may read any table
@@ -59,9 +59,8 @@ type Shell struct {
 // the first pipeline's.
 const mainPipeline = "sensors"
 
-// Open starts a shell. It fetches DuckDB's extensions when they are missing, and
-// asks nothing of the lake unless it is to show the past. It fails with ErrNoPast
-// when there is no such state.
+// Open starts a shell. It fetches DuckDB's extensions if they are missing. It reads the lake only to show the
+// past, and fails with ErrNoPast if there is no such state.
 func Open(ctx context.Context, cfg Config) (*Shell, error) {
 	s := &Shell{
 		cfg: cfg, defined: map[string]string{}, absent: map[string]string{},
@@ -158,7 +157,7 @@ func (s *Shell) Run(ctx context.Context, statement Statement, asJSON bool) (*duc
 	trouble := s.relay.trouble()
 	if err != nil {
 		for _, c := range s.chains {
-			c.full = time.Time{} // an object may have been merged and have gone
+			c.full = time.Time{} // an object may have been merged and deleted
 		}
 		return nil, s.explain(statement.Text, err, trouble)
 	}

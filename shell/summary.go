@@ -16,8 +16,7 @@ import (
 	"smelt/internal/table"
 )
 
-// greet prints what there is to query: the tables with their rows, how fresh
-// they are, and three queries to try.
+// greet prints what can be queried: the tables with their rows, their freshness, and three example queries.
 func (s *Shell) greet(ctx context.Context, w io.Writer) error {
 	version, err := s.console.Strings(ctx, "SELECT version()")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"smelt/silver"
 )
 
-// refresh brings the views that a statement may read, or all, up to the newest
-// snapshots. Only what has changed is defined anew.
+// refresh updates the views that a statement may read, or all, to the newest snapshots. It redefines only views
+// that have changed.
 func (s *Shell) refresh(ctx context.Context, statement string, all bool) error {
 	if s.consistent {
 		agreed, err := s.agree(ctx)
@@ -110,7 +110,7 @@ func (s *Shell) refreshTable(ctx context.Context, it icebergTable) error {
 	return nil
 }
 
-// shownTable is a table as it is shown: as it is now, unless the state has it.
+// shownTable is the state of a table to show: the current one, unless the shown state has another.
 func (s *Shell) shownTable(ctx context.Context, name string) (*table.Table, error) {
 	if s.past != nil && s.past.tables[name].table != nil {
 		return s.past.tables[name].table, nil

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// chunkBytes is how much memory is asked of the system at a time.
+	// chunkBytes is how much memory is requested from the system at a time.
 	chunkBytes = 1 << 20
 	// spareBytes is how much an arena that was reset holds on to.
 	spareBytes = 96 << 20

@@ -91,7 +91,7 @@ func (c *Column) SetList(row, first, length int) {
 	c.set(row)
 }
 
-// SetStruct says that a row has a struct; its fields are set by themselves.
+// SetStruct marks that a row has a struct. Its fields are set separately.
 func (c *Column) SetStruct(row int) { c.set(row) }
 
 // Int gives a row's whole number, date or time, of up to 64 bits.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// faults are those that a person has to mend, and what there is to do, for a folder.
+// faults are those that a person must fix, with what to do about a folder.
 var faults = []struct {
 	errno  syscall.Errno
 	advice string
@@ -24,8 +24,7 @@ func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// Explain adds to the error of a file what is to be done about the disk that it is on,
-// which is told by a folder. Other errors it leaves as they are.
+// Explain adds to a file's error what to do about its disk, named by a folder. It returns other errors unchanged.
 func Explain(err error, folder string) error {
 	for _, f := range faults {
 		if errors.Is(err, f.errno) {

@@ -18,17 +18,16 @@ type BindError struct {
 	Column   string // the column that is not there, when that is the trouble
 }
 
-// maxBindErrors bounds how many columns that are not there are told at once.
+// maxBindErrors bounds how many unknown columns are reported at once.
 const maxBindErrors = 50
 
 // OutputColumn is a column of a statement's result, with its type as DuckDB
 // writes it, which may be one that [ParseType] does not read.
 type OutputColumn struct{ Name, Type string }
 
-// Bind binds a SELECT without running it: it gives the columns of its result, or
-// what is wrong with it. Columns that are not there are told all at once, each
-// where it stands first. statement is the text, parsed. The session's instance
-// must be otherwise idle, since errors take another form in the meantime.
+// Bind binds a SELECT without running it. It returns the columns of its result, or its faults. It reports all
+// unknown columns at once, each where it occurs first. statement is the parsed text. The session must be
+// idle, because errors have another form in the meantime.
 func (s *Session) Bind(ctx context.Context, text string, statement *Statement) (columns []OutputColumn, faults []BindError, err error) {
 	if err := s.Exec(ctx, "SET errors_as_json = true"); err != nil {
 		return nil, nil, err
@@ -138,9 +137,8 @@ func message(text string) string {
 	return first
 }
 
-// ResultColumn reads the type of an output column, as a table would keep it. It
-// gives the message of what is wrong when none can; a column that is always
-// NULL, as those are that come from a table not yet known, keeps the type null.
+// ResultColumn reads the type of an output column as a table would keep it. If no table can keep it, the error
+// says why. A column that is always NULL, as are those of a table that is not known yet, has the type null.
 func (c OutputColumn) ResultColumn() (column smelt.Column, fault string) {
 	typ, err := ParseType(c.Type)
 	if err == nil {

@@ -24,8 +24,7 @@ func newChunk(c mapping.DataChunk) Chunk {
 	return out
 }
 
-// Vector is the values of one column of a chunk: of a type that has neither
-// elements nor fields.
+// Vector is the values of one column of a chunk. Its type has no elements and no fields.
 type Vector struct {
 	typ   mapping.Type // a decimal's is that of the number that it is stored as
 	data  unsafe.Pointer

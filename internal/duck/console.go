@@ -57,7 +57,7 @@ type Cell struct {
 // Result is what a statement gives. It must be closed before the next one runs.
 type Result struct {
 	Columns []Column
-	Query   bool // the rows are what was asked for, not a remark on what was done
+	Query   bool // the rows are a query's result, not a report of what a statement did
 	JSON    bool // the cells are JSON
 
 	stmt *duckdb.Stmt // nil: the rows close it
@@ -104,8 +104,8 @@ func prepare(conn *duckdb.Conn, text string) (*duckdb.Stmt, error) {
 	return nil, err
 }
 
-// execute runs a prepared statement, which the result closes. A query runs
-// inside of another that has DuckDB print the values, which nobody does as well.
+// execute runs a prepared statement, which the result closes. A query is wrapped in another one, so that DuckDB
+// prints the values.
 func execute(ctx context.Context, conn *duckdb.Conn, stmt *duckdb.Stmt, text string, asJSON bool) (*Result, error) {
 	r := &Result{stmt: stmt}
 	kind, err := stmt.StatementType()
@@ -223,8 +223,7 @@ func (r *Result) Close() error {
 	return err
 }
 
-// Missing says whether an error is DuckDB's complaint that there is no table,
-// view or schema of a name.
+// Missing says whether an error means that a table, view or schema does not exist.
 func Missing(err error) bool {
 	var de *duckdb.Error
 	return errors.As(err, &de) && de.Type == duckdb.ErrorTypeCatalog

@@ -1,9 +1,8 @@
-// Package duck runs DuckDB inside the process: the engine of silver, gold and
-// the shell. It is the only importer of DuckDB.
+// Package duck runs DuckDB inside the process: the engine of silver, gold and the shell. It is the only importer of
+// DuckDB. Start reading with duck.go, then source.go.
 //
-// One [DB] is one in-memory instance with one memory limit. Each job takes a
-// [Session]: a connection with a catalog of its own, so that two jobs may both
-// have a table bronze.sensors and neither leaves anything behind.
+// One [DB] is one in-memory instance with one memory limit. Each job uses a [Session]: a connection with its own
+// catalog. So two jobs may both have a table bronze.sensors, and a session leaves nothing behind.
 package duck
 
 import (
@@ -124,8 +123,7 @@ func (db *DB) setThreads(ctx context.Context, n int) error {
 // Close ends the instance. Its sessions must be closed before.
 func (db *DB) Close() error { return db.pool.Close() }
 
-// Dir is the folder in which TempDir makes folders: for files that their maker
-// removes, or whoever opens the database next.
+// Dir is the folder in which TempDir makes folders. Their makers remove them, or the next Open does.
 func (db *DB) Dir() string { return db.tempDir }
 
 // spillDir is the folder in a temp folder to which DuckDB spills.
@@ -345,8 +343,7 @@ func Rows(rows [][]any) iter.Seq2[[]any, error] {
 	}
 }
 
-// wrap adds the head of a failed statement to its error, and what to do where the disk
-// is at fault: DuckDB names the file.
+// wrap adds the start of a failed statement to its error, and what to do about a disk error: DuckDB names the file.
 func wrap(query string, err error) error {
 	if err == nil {
 		return nil

@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// installTimeout bounds DuckDB's own download of an extension, the largest
-	// of which has 18 MB; without a network it fails at once.
+	// installTimeout bounds DuckDB's download of an extension; the largest has 18 MB. Without a network it fails at once.
 	installTimeout = 60 * time.Second
 
 	// pipTimeout bounds the download of an extension's package.
@@ -33,10 +32,9 @@ const (
 // load: iceberg needs avro.
 var extensions = []string{"httpfs", "avro", "iceberg"}
 
-// Extensions sees to it that the shell's extensions are in dir, which becomes
-// DuckDB's extension_directory, for this very version and platform. What is
-// missing it has DuckDB install; where that fails, it takes the same file out
-// of the package that pip downloads. The line itself needs no extension.
+// Extensions ensures that the shell's extensions for this version and platform are in dir, which becomes DuckDB's
+// extension_directory. DuckDB installs missing ones. If that fails, the file is taken from the package that pip
+// downloads. The line itself needs no extension.
 func (db *DB) Extensions(ctx context.Context, dir string, log *slog.Logger) error {
 	conn, err := db.pool.Conn(ctx)
 	if err != nil {
@@ -124,7 +122,7 @@ func download(ctx context.Context, folder, version string, names []string) error
 
 // pip downloads one package, built for this platform, by the first pip there is.
 func pip(ctx context.Context, dir, requirement string) error {
-	tried := errors.New("there is none")
+	tried := errors.New("no such file")
 	for _, command := range [][]string{{"python3", "-m", "pip"}, {"pip3"}, {"pip"}} {
 		if _, err := exec.LookPath(command[0]); err != nil {
 			continue

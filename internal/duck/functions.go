@@ -19,8 +19,7 @@ var moreVolatile = []string{
 	"current_setting", "getvariable", "version", "current_timestamp", "current_localtime", "current_localtimestamp",
 }
 
-// ValueFunctions are the names that stand for a function call, with no
-// parentheses, where there is no column of the name.
+// ValueFunctions are names that mean a function call without parentheses, unless there is a column of that name.
 var ValueFunctions = []string{
 	"current_timestamp", "current_date", "current_time", "localtime", "localtimestamp",
 	"current_user", "current_role", "session_user", "user", "current_catalog", "current_schema",
@@ -57,7 +56,7 @@ func (s *Session) Functions(ctx context.Context) (Functions, error) {
 	return f, rows.Err()
 }
 
-// spread gives macros the kinds of what they call, until nothing changes.
+// spread gives macros the kinds of the functions that they call, until nothing changes.
 func (f *Functions) spread(macros map[string][]string) {
 	for changed := true; changed; {
 		changed = false

@@ -87,9 +87,8 @@ func (s *Session) WriteParquet(ctx context.Context, relation, dir string, layout
 	return files, nil
 }
 
-// writeMany sorts the rows by their partition once: each is then a range of rows,
-// which DuckDB finds without reading the others. To read 200,000 rows anew for each of
-// 10,000 partitions would take minutes.
+// writeMany sorts the rows by partition once. Each partition is then a range of rows, which DuckDB finds without reading
+// the others. Reading 200,000 rows again for each of 10,000 partitions would take minutes.
 func (s *Session) writeMany(ctx context.Context, relation, dir string, layout Layout) (files []smelt.DataFile, err error) {
 	const sorted = "work.__sorted"
 	exprs := expressions(layout.Partition)
@@ -152,7 +151,7 @@ func (s *Session) partitions(ctx context.Context, relation string, fields []Part
 	return s.values(ctx, "SELECT DISTINCT "+expressions(fields)+" FROM "+relation+" ORDER BY ALL", len(fields))
 }
 
-// values gives a query's rows, of so many columns, as they are scanned.
+// values returns a query's rows, as scanned.
 func (s *Session) values(ctx context.Context, query string, columns int) ([][]any, error) {
 	rows, err := s.Query(ctx, query)
 	if err != nil {

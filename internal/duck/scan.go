@@ -47,7 +47,7 @@ func tokens(text string) []token {
 	return out
 }
 
-// until gives the length up to the end of what closes, searched after skip bytes.
+// until returns the length up to the end of the closing text, searched after skip bytes.
 func until(text, closing string, skip int) int {
 	n := strings.Index(text[skip:], closing)
 	if n < 0 {
@@ -56,7 +56,7 @@ func until(text, closing string, skip int) int {
 	return skip + n + len(closing)
 }
 
-// quoted gives the length of a quoted identifier, in which "" stands for ".
+// quoted returns the length of a quoted identifier, in which "" means ".
 func quoted(text string) int {
 	n := until(text, `"`, 1)
 	for n < len(text) && text[n] == '"' {

@@ -9,8 +9,8 @@ import (
 	"smelt/internal/columns"
 )
 
-// Source is rows that Go gives to DuckDB. A query over it asks for the columns
-// that it needs; conditions stay with DuckDB.
+// Source is rows that Go gives to DuckDB. A query requests only the columns that it needs. DuckDB evaluates
+// conditions.
 type Source interface {
 	// Columns are the source's columns.
 	Columns() []smelt.Column
@@ -72,7 +72,7 @@ func (s *sources) get(n int64) (Source, error) {
 	defer s.mu.Unlock()
 	source, ok := s.all[n]
 	if !ok {
-		return nil, fmt.Errorf("%s(%d): there is no such source", sourceFunction, n)
+		return nil, fmt.Errorf("%s(%d): no such source", sourceFunction, n)
 	}
 	return source, nil
 }
@@ -101,7 +101,7 @@ type BatchRows struct {
 	given []smelt.Column
 }
 
-// NewBatchRows makes a source of a batch's columns, none of its rows at first.
+// NewBatchRows makes a source of a batch's columns, without rows at first.
 func NewBatchRows(b *columns.Batch) *BatchRows {
 	r := &BatchRows{Batch: b}
 	for _, c := range b.Columns {

@@ -100,8 +100,8 @@ func smeltBind(p unsafe.Pointer) {
 	mapping.BindSetBindData(info, remember(b), unsafe.Pointer(C.smeltForget))
 }
 
-// queryState is one reading of a source: for each of the columns that it asks for,
-// which of the source's it is, or -1 for one that need not be filled.
+// queryState is one scan of a source. projection maps its columns to the source's, or to -1 for one that need not be
+// filled.
 type queryState struct {
 	scan       Scan
 	projection []int
@@ -115,7 +115,7 @@ func smeltInit(p unsafe.Pointer) {
 	for i := range q.projection {
 		q.projection[i] = -1
 		if n := mapping.InitGetColumnIndex(info, mapping.IdxT(i)); n < mapping.IdxT(len(b.columns)) {
-			q.projection[i] = int(n) // else it is a row's number, which a count asks for
+			q.projection[i] = int(n) // else it is the row number, which count(*) requests
 		}
 	}
 	mapping.InitSetMaxThreads(info, mapping.IdxT(q.scan.Parts()))

@@ -21,7 +21,7 @@ type Statement struct {
 	Using     []Name // columns of USING
 	Joins     []Join // tables that are joined to what stands before them
 	Features  []Name // what a reader may have to refuse: see the constants
-	Sources   []Name // what stands in FROM that is no table, join or subquery
+	Sources   []Name // items of FROM that are not a table, join or subquery
 }
 
 // Features of a SELECT.
@@ -109,11 +109,11 @@ func (s *Session) Parse(ctx context.Context, text string) (*Statement, error) {
 	case len(starts) > 1:
 		return nil, &SyntaxError{"a second statement: one SELECT must stand here", starts[1]}
 	case tree.Error && tree.Type == "not implemented":
-		return nil, &SyntaxError{"this is no plain SELECT: one SELECT must stand here", first}
+		return nil, &SyntaxError{"this is not a plain SELECT: write one SELECT", first}
 	case tree.Error:
 		return nil, &SyntaxError{tree.Message, byteOffset(text, tree.Position)}
 	case len(tree.Statements) != 1:
-		return nil, &SyntaxError{"there is no statement: one SELECT must stand here", first}
+		return nil, &SyntaxError{"there is no statement: write one SELECT", first}
 	}
 	w := walker{text: text}
 	w.walk(tree.Statements[0].Node, scope{})
@@ -130,13 +130,13 @@ func (s *Session) Parse(ctx context.Context, text string) (*Statement, error) {
 func (s *Session) ParseCondition(ctx context.Context, condition string) (*Statement, error) {
 	switch {
 	case !utf8.ValidString(condition) || strings.ContainsRune(condition, 0):
-		return nil, &SyntaxError{"it is no UTF-8 text", -1}
+		return nil, &SyntaxError{"it is not UTF-8 text", -1}
 	case strings.TrimSpace(condition) == "":
 		return nil, &SyntaxError{"there is no condition", -1}
 	case slices.ContainsFunc(tokens(condition), func(t token) bool { return condition[t.start:t.end] == ";" }):
 		return nil, &SyntaxError{"a semicolon: one condition must stand here, and nothing after it", -1}
 	}
-	// What is whole by itself closes no parenthesis that stands around it.
+	// A complete text cannot close a parenthesis around it.
 	bare, err := s.Parse(ctx, "SELECT "+condition)
 	if err != nil {
 		return nil, err

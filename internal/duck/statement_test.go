@@ -100,11 +100,11 @@ func TestParseRefuses(t *testing.T) {
 		text, want string
 		position   int
 	}{
-		{"", "there is no statement: one SELECT must stand here", -1},
-		{"/* a */ ;", "there is no statement: one SELECT must stand here", -1},
+		{"", "there is no statement: write one SELECT", -1},
+		{"/* a */ ;", "there is no statement: write one SELECT", -1},
 		{"SELECT ';' AS a;\n-- ;\nSELECT 2", "a second statement: one SELECT must stand here", 22},
-		{"/* x */ DROP TABLE x", "this is no plain SELECT: one SELECT must stand here", 8},
-		{"PIVOT x ON a USING sum(b)", "this is no plain SELECT: one SELECT must stand here", 0},
+		{"/* x */ DROP TABLE x", "this is not a plain SELECT: write one SELECT", 8},
+		{"PIVOT x ON a USING sum(b)", "this is not a plain SELECT: write one SELECT", 0},
 		{"SELECT 'ä' FRM x y", `syntax error at or near "x"`, 16},
 	}
 	for _, tt := range tests {

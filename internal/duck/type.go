@@ -87,8 +87,8 @@ func cutName(field string) (name, typ string, ok bool) {
 	return "", "", false
 }
 
-// Storable gives the type in which a table keeps a column that a query
-// computes: DuckDB has more types than Iceberg. ok is false when there is none.
+// Storable returns the type in which a table keeps a computed column, because DuckDB has more types than Iceberg. ok
+// is false if there is none.
 func Storable(t smelt.Type) (stored smelt.Type, ok bool) {
 	switch t.Name {
 	case "list":

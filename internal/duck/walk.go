@@ -67,7 +67,7 @@ func (w *walker) node(n map[string]any, sc scope) {
 	}
 }
 
-// withCTEs visits the CTEs of a SELECT, each of which sees those before it.
+// withCTEs visits the CTEs of a SELECT. Each sees those before it.
 func (w *walker) withCTEs(n map[string]any, sc scope) scope {
 	ctes, _ := n["cte_map"].(map[string]any)
 	entries, _ := ctes["map"].([]any)
@@ -80,9 +80,8 @@ func (w *walker) withCTEs(n map[string]any, sc scope) scope {
 	return sc
 }
 
-// lambda gives a lambda's parameters. There are none when the node is the
-// operator -> of JSON, which the parser cannot tell from x -> x + 1: there the
-// name on the left stands on the right again.
+// lambda returns a lambda's parameters. It returns none if the node is the JSON operator ->, which the parser cannot
+// distinguish from x -> x + 1. Then the name on the left occurs on the right again.
 func (w *walker) lambda(n map[string]any) []string {
 	left := &walker{}
 	left.walk(n["lhs"], scope{})
@@ -237,8 +236,7 @@ func tableName(n map[string]any) Name {
 	return t
 }
 
-// joinOf tells by which columns a table is joined. One whose columns go by other
-// names there is joined by none that is known.
+// joinOf returns the columns by which a table is joined. If they have other names in the join, they are unknown.
 func joinOf(n map[string]any, table Name) Join {
 	j := Join{Table: table}
 	if right, _ := n["right"].(map[string]any); !empty(right["column_name_alias"]) {

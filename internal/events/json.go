@@ -63,9 +63,8 @@ func (d *JSON) decode(row int) Fault {
 	return f
 }
 
-// members reads the members of an object whose brace was taken into a row of
-// the fields' columns. The verdict is that of the field, whose number at is, that
-// is declared first of those with a fault.
+// members reads the members of an object, after its brace, into a row of the fields' columns. It returns the fault of the field
+// that is declared first among those with a fault, and that field's number in at.
 func (d *JSON) members(o *object, cols []*columns.Column, row int) (at int, v verdict) {
 	o.turn++
 	at = len(o.fields)

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// number is a JSON number as it is written: its digits × 10^exponent.
+// number is a JSON number as written: its digits × 10^exponent.
 type number struct {
 	token    []byte // all of it
 	digits   []byte // without sign and exponent; maybe with a point
@@ -13,7 +13,7 @@ type number struct {
 	exponent int    // of the last digit
 	negative bool
 	short    bool // its digits fit a mantissa
-	integer  bool // it has neither a point nor an exponent
+	integer  bool // it has no point and no exponent
 }
 
 const (
@@ -64,7 +64,7 @@ func (s *scanner) number(c byte, n *number) bool {
 	return true
 }
 
-// exponent reads the exponent that begins at i. end is 0 if there is none.
+// exponent reads the exponent that starts at i. end is 0 if there is none.
 func exponent(json []byte, i int) (written, end int) {
 	negative := false
 	if i < len(json) && (json[i] == '+' || json[i] == '-') {

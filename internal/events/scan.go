@@ -12,8 +12,7 @@ type scanner struct {
 	depth int
 }
 
-// next takes the next byte that is no white space. It gives 0, with which
-// nothing begins, at the end.
+// next returns the next byte that is not white space, or 0 at the end.
 func (s *scanner) next() byte {
 	for s.at < len(s.json) {
 		c := s.json[s.at]
@@ -52,8 +51,7 @@ func (s *scanner) open(closing byte) (more, ok bool) {
 	return true, true
 }
 
-// more takes what follows an element or a member: a comma, or the closing
-// bracket, when there are no more.
+// more reads what follows an element or a member: a comma, or the closing bracket if it was the last.
 func (s *scanner) more(closing byte) (more, ok bool) {
 	switch s.next() {
 	case ',':

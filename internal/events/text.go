@@ -36,10 +36,9 @@ func (s *scanner) text() (raw []byte, escaped, ok bool) {
 	}
 }
 
-// plain returns how many bytes of b come before a quote, a backslash or a
-// control character. high is 0x80 or more if one of them, or of those that
-// follow, is not ASCII. It looks at eight bytes at a time: in each term the
-// lowest byte whose top bit is set is one that is looked for.
+// plain returns how many bytes of b come before a quote, a backslash or a control character. high is 0x80 or more if one of
+// these bytes, or of those after them, is not ASCII. It examines eight bytes at a time: in each term the lowest byte with its
+// top bit set is a match.
 func plain(b []byte) (n int, high byte) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	var all uint64
@@ -119,8 +118,7 @@ func hex(b []byte) (v uint64, ok bool) {
 	return v, true
 }
 
-// unescape appends raw to dst with its escapes, which are valid, resolved. The
-// result is no longer than raw.
+// unescape appends raw to dst with its valid escapes resolved. The result is at most as long as raw.
 func unescape(dst, raw []byte) []byte {
 	for len(raw) > 0 {
 		n, _ := plain(raw)

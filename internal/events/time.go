@@ -71,7 +71,7 @@ func parseTime(b []byte) (micros int64, ok bool) {
 	return int64(seconds)*microsPerSecond + fraction, true
 }
 
-// parseFraction reads the digits of a fraction, of which there is one at least.
+// parseFraction reads the digits of a fraction, at least one.
 func parseFraction(b []byte) (micros int64, rest []byte, ok bool) {
 	unit, i := int64(microsPerSecond), 0
 	for ; i < len(b) && b[i]-'0' <= 9; i++ {

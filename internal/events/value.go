@@ -6,8 +6,7 @@ import (
 	"smelt/internal/columns"
 )
 
-// value reads a value of a declared type into a row of its column. Whatever is
-// of another type is checked and skipped.
+// value reads a value of a declared type into a row of its column. It checks and skips values of other types.
 func (d *JSON) value(f *field, c *columns.Column, row int) verdict {
 	first := d.next()
 	if first == 'n' {

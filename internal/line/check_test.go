@@ -107,9 +107,9 @@ func TestCheck(t *testing.T) {
 		{"not SQL", "silver.sql", "SELECT id,\n  n at FROM\nWHERE", `p/silver.sql:2:8: syntax error at or near "FROM"`},
 		{"characters, not bytes", "silver.sql", "SELECT 'äöü', FRM x y z", `p/silver.sql:1:21: syntax error at or near "y"`},
 		{"two statements", "silver.sql", goodSilver + "; SELECT ';'", "p/silver.sql:4:3: a second statement: one SELECT must stand here"},
-		{"no SELECT", "silver.sql", "-- no\nDELETE FROM bronze.p", "p/silver.sql:2:1: this is no plain SELECT: one SELECT must stand here"},
-		{"a pivot", "silver.sql", "PIVOT bronze.p ON id USING sum(n)", "p/silver.sql:1:1: this is no plain SELECT: one SELECT must stand here"},
-		{"only a comment", "silver.sql", "-- nothing", "p/silver.sql: there is no statement: one SELECT must stand here"},
+		{"no SELECT", "silver.sql", "-- no\nDELETE FROM bronze.p", "p/silver.sql:2:1: this is not a plain SELECT: write one SELECT"},
+		{"a pivot", "silver.sql", "PIVOT bronze.p ON id USING sum(n)", "p/silver.sql:1:1: this is not a plain SELECT: write one SELECT"},
+		{"only a comment", "silver.sql", "-- nothing", "p/silver.sql: there is no statement: write one SELECT"},
 
 		{"another table", "silver.sql", strings.Replace(goodSilver, "bronze.p", "bronze.q", 1), `p/silver.sql:2:6: bronze.q cannot be read here: did you mean "bronze.p"?`},
 		{"its own output", "silver.sql", strings.Replace(goodSilver, "reference.places", "silver.p", 1), "p/silver.sql:3:11: silver.p cannot be read here: known are bronze.p, reference.places"},

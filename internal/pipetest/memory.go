@@ -38,7 +38,7 @@ func (r *References) Set(name string, columns []smelt.Column, rows [][]any) {
 	r.tables[name] = append(r.tables[name], content{r.version, columns, rows})
 }
 
-// Version counts the changes so far; it is 0 when nothing is asked for.
+// Version counts the changes so far; 0 without references.
 func (r *References) Version(_ context.Context, refs []smelt.Reference) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *References) Version(_ context.Context, refs []smelt.Reference) (int64, 
 	return r.version, nil
 }
 
-// Load returns the tables as they are now.
+// Load returns the current tables.
 func (r *References) Load(_ context.Context, refs []smelt.Reference) (smelt.ReferenceSet, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ type Locks struct {
 	waiting map[string]int
 }
 
-// NewLocks returns locks that nobody holds.
+// NewLocks returns free locks.
 func NewLocks() *Locks { return &Locks{held: map[string]bool{}, waiting: map[string]int{}} }
 
 // TryLock takes a lock or returns ErrLocked.
@@ -196,7 +196,7 @@ func (l *Locks) take(name string) (func(), error) {
 		return nil, fmt.Errorf("%s: %w", name, smelt.ErrLocked)
 	}
 	l.held[name] = true
-	return sync.OnceFunc(func() { // or a second call would take it from whoever has it by then
+	return sync.OnceFunc(func() { // a second call would release another holder's lock
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.held, name)

@@ -21,14 +21,14 @@ type Result struct {
 	Faults  smelt.Faults
 }
 
-// Unknown is the type of a column that could not be told.
+// Unknown is the type of a column whose type is not known.
 const Unknown = "null"
 
 // File is a SELECT that is being checked.
 type File struct {
 	Result
 	Pipeline  *smelt.Pipeline
-	Statement *duck.Statement // nil when it is no SELECT
+	Statement *duck.Statement // nil if it is not a SELECT
 	Functions duck.Functions
 
 	session *duck.Session
@@ -190,8 +190,8 @@ func (r *Result) Column(name string) (smelt.Column, bool) {
 	return r.Columns[i], true
 }
 
-// TextKeys gives the columns of a reference that are text whatever they look
-// like: its key, when the events' column that holds it is text.
+// TextKeys returns the columns of a reference that are text whatever their values look like: its key, if the events' column is
+// text.
 func TextKeys(p *smelt.Pipeline, r smelt.Reference) []string {
 	for _, c := range p.Events.Columns {
 		if c.Name == r.On && c.Type.Name == "varchar" {

@@ -15,8 +15,8 @@ import (
 	"smelt"
 )
 
-// homeMode lets PostgreSQL's own user pass through the folder when the stack
-// runs as root, and lets nobody list it. What it holds is closed to others.
+// homeMode lets PostgreSQL's own user pass through the folder if the stack runs as root, and lets nobody list it. Its
+// contents are closed to others.
 const homeMode = 0o711
 
 // secrets are what a stack makes up at its first start and keeps.
@@ -26,8 +26,8 @@ type secrets struct {
 	PostgresPassword string `json:"postgres_password"`
 }
 
-// lockHome makes the folder and takes it for this process, or fails with
-// smelt.ErrLocked. The lock ends with the file's closing, or with the process.
+// lockHome makes the folder and locks it for this process, or fails with smelt.ErrLocked. The lock ends when the file is
+// closed or the process ends.
 func lockHome(home string) (*os.File, error) {
 	if err := os.MkdirAll(home, homeMode); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
@@ -66,7 +66,7 @@ func loadSecrets(home string) (secrets, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(filepath.Join(home, "postgres")); err == nil {
-			return s, fmt.Errorf("%s is gone, and the database there opens with no other password: put the file back, or start afresh with scripts/reset.sh", path)
+			return s, fmt.Errorf("%s is missing, and the database accepts only its password: restore the file, or start over with scripts/reset.sh", path)
 		}
 		s = secrets{KafkaCluster: rand.Text(), S3Secret: rand.Text(), PostgresPassword: rand.Text()}
 		return s, writeSecrets(path, s)
@@ -83,8 +83,7 @@ func loadSecrets(home string) (secrets, error) {
 	return s, nil
 }
 
-// writeSecrets writes the whole file or none of it: a database made with a
-// password that was then lost could never be opened again.
+// writeSecrets writes the whole file or nothing. A database with a lost password could never be opened again.
 func writeSecrets(path string, s secrets) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -29,8 +29,7 @@ const (
 	kafkaReadyTimeout = 10 * time.Second
 )
 
-// broker is a broker of Kafka's protocol with its log on disk. A topic that
-// nobody created is an error to its clients.
+// broker is a broker for Kafka's protocol with its log on disk. It does not create topics automatically.
 type broker struct {
 	cluster *kfake.Cluster
 }

@@ -68,7 +68,7 @@ func login(ctx context.Context, addr, password string) error {
 				err = send(conn, "p", reply)
 			}
 		default:
-			err = fmt.Errorf("%w: authentication of kind %d was asked for", errRefused, kind)
+			err = fmt.Errorf("%w: the server requests authentication of kind %d", errRefused, kind)
 		}
 		if err != nil {
 			return err

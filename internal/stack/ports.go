@@ -9,7 +9,7 @@ import (
 	"smelt"
 )
 
-// ports are the ports of a stack; none of them is 0.
+// ports are the ports of a stack, never 0.
 type ports struct {
 	kafka, s3, console, postgres int
 }

@@ -28,9 +28,8 @@ var downloads = map[int]embeddedpostgres.PostgresVersion{
 // newestDownload is what a machine without PostgreSQL begins with.
 const newestDownload = 17
 
-// findBinaries finds the folder of PostgreSQL's programs: of the version that
-// made the database, or the newest when there is none yet. It looks at what is
-// installed first, then at what was fetched before, and then fetches it.
+// findBinaries finds the folder of PostgreSQL's programs: of the database's version, or the newest without a database. It
+// searches installed ones first, then downloaded ones, and then downloads them.
 func findBinaries(ctx context.Context, root, data string, acct *account, log *slog.Logger) (string, error) {
 	major, err := databaseMajor(data)
 	if err != nil {

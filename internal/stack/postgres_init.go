@@ -26,7 +26,7 @@ func initDatabase(ctx context.Context, bin, data, password string, acct *account
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	fresh := data + ".new" // whatever is there is half of an earlier try
+	fresh := data + ".new" // it may hold an unfinished earlier attempt
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("make the database: %w", err)
 	}
@@ -86,7 +86,7 @@ func endLeftover(ctx context.Context, data string) error {
 		}
 		return nil
 	}
-	// It holds the folder for a stack that is gone. An error: so is it.
+	// The folder is still in use by a server whose stack has died. An error means that the server has ended, too.
 	_ = syscall.Kill(pid, syscall.SIGINT)
 	ctx, cancel := context.WithTimeout(ctx, leftoverTimeout)
 	defer cancel()

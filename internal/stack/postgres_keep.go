@@ -27,9 +27,8 @@ const (
 	logEvery = time.Minute // how often it is looked at
 )
 
-// keptPostgres is PostgreSQL for as long as the stack lives. A server that ends by itself,
-// killed for want of memory, say, is started again over the same data, which then
-// recovers as PostgreSQL does. The err of a database that has ended says why.
+// keptPostgres runs PostgreSQL for as long as the stack lives. A server that dies, for example for lack of memory, is
+// restarted over the same data and recovers. err says why the database has ended.
 type keptPostgres struct {
 	start func(context.Context) (*postgres, error)
 	log   *slog.Logger
@@ -68,7 +67,7 @@ func (d *keptPostgres) keep(ctx context.Context, server *postgres) error {
 			if tries == restarts {
 				return fmt.Errorf("%w\nIt was started again %d times, in vain", err, tries)
 			}
-			d.log.Error("PostgreSQL has ended by itself, and is started again", "error", err)
+			d.log.Error("PostgreSQL has died and is restarted", "error", err)
 			server, err = d.again(ctx)
 			if ctx.Err() != nil && err != nil {
 				return nil
@@ -113,9 +112,8 @@ func (d *keptPostgres) stop() error {
 	return d.err
 }
 
-// putAside copies a log of more than max bytes to a file beside it (.1), in place of what
-// was there, and empties it under its writer, who adds to it. What is written in between
-// is lost.
+// putAside copies a log of more than max bytes to a file beside it (.1), which it replaces, and truncates the log, which its
+// writer appends to. Text written in between is lost.
 func putAside(path string, max int64) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() <= max {

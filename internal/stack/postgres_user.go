@@ -14,15 +14,14 @@ import (
 // passMode lets the server's user pass through a folder and see nothing of it.
 const passMode = 0o711
 
-// account is the user that the server runs as when the stack runs as root,
-// which PostgreSQL refuses to. A nil account stands for the stack's own user.
+// account is the user of the server if the stack runs as root, because PostgreSQL does not run as root. nil means the stack's
+// own user.
 type account struct {
 	name     string
 	uid, gid uint32
 }
 
-// serverAccount chooses the account: the owner of a database that exists, else
-// the user postgres, else nobody.
+// serverAccount chooses the account: the owner of an existing database, else the user postgres, else nobody.
 func serverAccount(data string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -115,7 +114,7 @@ func serverFolder(home string, acct *account) (string, error) {
 	}
 	root, err := filepath.EvalSymlinks(home)
 	if err != nil {
-		return "", fmt.Errorf("the database's folder is gone: %w: put it back, or start afresh with scripts/reset.sh", err)
+		return "", fmt.Errorf("the database's folder is missing: %w: restore it, or start over with scripts/reset.sh", err)
 	}
 	ok, err := acct.reaches(root)
 	if err != nil {

@@ -16,8 +16,7 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) error
 }
 
-// Seed makes the demo's reference table public.locations with its three
-// sensors. A table that exists is left as it is, rows and all, so that a
+// Seed creates the demo's reference table public.locations with its three sensors. An existing table is not changed, so a
 // correction of it is never undone.
 func Seed(ctx context.Context, db Execer) error {
 	if err := db.Exec(ctx, seed); err != nil {

@@ -1,15 +1,11 @@
-// Package stack is the ground that the line stands on when there is no cluster
-// to use: a broker that speaks Kafka's protocol, an S3 server and a private
-// PostgreSQL, all of them on 127.0.0.1 and with their state in one folder. It
-// is a development stack: what was acknowledged outlives a kill of the process,
-// not a loss of power.
+// Package stack is the development stack: a broker for Kafka's protocol, an S3 server and a private PostgreSQL, all on 127.0.0.1
+// with their state in one folder. Acknowledged data survives a kill of the process, not a loss of power.
 //
-// Nothing between ingest and gold knows this package. Those stages get the
-// endpoints and credentials of [Stack.Settings], or of a real cluster.
+// No package from ingest to gold knows this one. They get the endpoints and credentials of [Stack.Settings], or of a real
+// cluster.
 //
-// The S3 server changes the working directory of its process, runs once in a
-// process at most, and greets on os.Stdout, so a stack has a process of its own,
-// `smelt stack`, which keeps its standard output for itself beforehand.
+// The S3 server changes the working directory of its process, can run only once in a process, and prints to os.Stdout. So the
+// stack is a process of its own, `smelt stack`, which reserves its standard output first.
 package stack
 
 import (
@@ -34,8 +30,7 @@ const loopback = "127.0.0.1"
 // ready: short beside the time that any of them takes.
 const probeInterval = 20 * time.Millisecond
 
-// Config says where a stack keeps its state and on which ports it listens. A
-// port of 0 stands for any free one.
+// Config says where a stack keeps its state and on which ports it listens. Port 0 means any free port.
 type Config struct {
 	Home         string // the state folder; made when it is missing
 	KafkaPort    int
@@ -113,7 +108,7 @@ func (s *Stack) start(ctx context.Context, home string, cfg Config, log *slog.Lo
 	return nil
 }
 
-// watch reports the first service that ends, be it by Close.
+// watch reports the first service that ends, also by Close.
 func (s *Stack) watch() {
 	select {
 	case <-s.s3.ended:

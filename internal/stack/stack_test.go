@@ -208,7 +208,7 @@ func TestFolderIsOneStacksOwn(t *testing.T) {
 	if err := os.Remove(filepath.Join(home, "secrets.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := startFails(home); !strings.Contains(err.Error(), "secrets.json is gone") {
+	if err := startFails(home); !strings.Contains(err.Error(), "secrets.json is missing") {
 		t.Errorf("without its passwords: got %v", err)
 	}
 	if err := stack.Remove(home); err != nil {
@@ -276,7 +276,7 @@ func TestDatabaseThatDiesIsStartedAgain(t *testing.T) {
 	}
 	check(t, c.settings, "one")
 	c.stop()
-	if got := strings.Count(c.stderr.String(), "PostgreSQL has ended by itself, and is started again"); got < 2 {
+	if got := strings.Count(c.stderr.String(), "PostgreSQL has died and is restarted"); got < 2 {
 		t.Errorf("it was told %d times that the database had ended, want 2, or more where it did not come up at once: %s", got, c.stderr)
 	}
 }

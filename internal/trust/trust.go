@@ -1,7 +1,5 @@
-// Package trust is which servers smelt believes to be who they say, and what to
-// do when it cannot. It stands beside the line: whatever opens an encrypted
-// connection to Kafka, S3 or PostgreSQL begins with its configuration and
-// explains its errors.
+// Package trust decides which servers smelt trusts, and explains TLS errors. Every encrypted connection to Kafka, S3 or PostgreSQL
+// starts with its configuration.
 package trust
 
 import (
@@ -66,14 +64,13 @@ func Fault(err error) string {
 	return ""
 }
 
-// plainHTTP says whether a server answered without encryption, to whom the
-// greeting was encrypted.
+// plainHTTP says whether a server answered an encrypted greeting without encryption.
 func plainHTTP(err error) bool {
 	return errors.Is(err, http.ErrSchemeMismatch) ||
 		err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// refused is what a server has told a client that it turns away.
+// refused is a server's message when it rejects a client.
 func refused(err error) (said string, ok bool) {
 	var remote *net.OpError
 	if !errors.As(err, &remote) || remote.Op != "remote error" { // crypto/tls's word for an alert that came in
@@ -82,18 +79,18 @@ func refused(err error) (said string, ok bool) {
 	return strings.TrimPrefix(remote.Err.Error(), "tls: "), true
 }
 
-// refusal explains what a server has told the client.
+// refusal explains a server's rejection of a client.
 func refusal(said string) string {
 	switch said {
 	case "certificate required":
-		return "it asks for a client certificate"
+		return "it requires a client certificate"
 	case "bad certificate": // Java says so where it was shown none, too
-		return "it asks for a client certificate, or does not take the one that it was shown (bad certificate)"
+		return "it requires a client certificate, or rejects the one that smelt sent (bad certificate)"
 	case "unsupported certificate", "revoked certificate", "expired certificate",
 		"unknown certificate", "unknown certificate authority":
 		return fmt.Sprintf("it does not take the client's certificate (%s)", said)
 	case "protocol version not supported", "handshake failure", "insufficient security level":
-		return fmt.Sprintf("it takes neither TLS 1.2 nor 1.3 as smelt speaks them (%s)", said)
+		return fmt.Sprintf("it accepts neither TLS 1.2 nor 1.3 as smelt offers them (%s)", said)
 	}
 	return fmt.Sprintf("it refuses TLS (%s)", said)
 }

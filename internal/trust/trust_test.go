@@ -43,8 +43,8 @@ func TestFault(t *testing.T) {
 		{"another host", client, server(ours, "kafka.test", soon), "its certificate is for kafka.test, not for 127.0.0.1"},
 		{"expired", client, server(ours, "127.0.0.1", time.Now().Add(-time.Hour)), "its certificate is valid from "},
 		{"no TLS", client, plain, "it does not speak TLS"},
-		{"an old version", client, old, "it takes neither TLS 1.2 nor 1.3"},
-		{"wants a certificate", client, mutual, "it asks for a client certificate"},
+		{"an old version", client, old, "it accepts neither TLS 1.2 nor 1.3"},
+		{"wants a certificate", client, mutual, "it requires a client certificate"},
 		{"takes another certificate", stranger, mutual, "it does not take the client's certificate"},
 		{"takes this certificate", known, mutual, ""},
 	} {

@@ -34,7 +34,7 @@ func NewGateway(t testing.TB, target string) *Gateway {
 			r.SetURL(&url.URL{Scheme: "http", Host: target})
 			r.Out.Host = r.In.Host // which the request's signature covers
 		},
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }, // the service, or the client, has gone
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }, // the service or the client has closed the connection
 	}
 	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pass := func() *httptest.ResponseRecorder {
@@ -105,8 +105,7 @@ func CutBody(match func(*http.Request) bool) Answer {
 	}
 }
 
-// StallBody stops in the middle of the body of the replies to the requests that
-// match, until the client has gone.
+// StallBody stops in the middle of the body of replies to matching requests, until the client closes the connection.
 func StallBody(match func(*http.Request) bool) Answer {
 	return func(w http.ResponseWriter, r *http.Request, pass func() *httptest.ResponseRecorder) bool {
 		if !match(r) {
@@ -126,6 +125,6 @@ func half(w http.ResponseWriter, reply *httptest.ResponseRecorder) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(reply.Code)
-	_, _ = w.Write(body[:len(body)/2]) // the client may have gone
+	_, _ = w.Write(body[:len(body)/2]) // the client may have closed the connection
 	_ = http.NewResponseController(w).Flush()
 }

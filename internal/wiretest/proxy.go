@@ -17,7 +17,7 @@ import (
 type Fault struct {
 	Latency   time.Duration             // every piece of a request or a reply takes so long
 	Reset     bool                      // connections are reset, new ones too
-	Silent    bool                      // nothing passes, neither way: new connections are accepted, and never answered
+	Silent    bool                      // nothing passes in either direction: new connections are accepted and never answered
 	Forget    bool                      // with Silent: connections that were silent stay so when the fault is over
 	CutReply  int64                     // bytes of replies after which a connection is reset
 	LoseReply func(request []byte) bool // a request is carried out, but its connection reset before the reply comes
@@ -155,7 +155,7 @@ type link struct {
 	done           chan struct{} // closed with the link
 	once           sync.Once
 	forgotten      atomic.Bool
-	losing         atomic.Bool // the next reply is to be lost
+	losing         atomic.Bool // the next reply will be lost
 	replied        int64       // bytes of replies that have passed
 }
 
