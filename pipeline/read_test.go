@@ -336,8 +336,8 @@ func TestReadPipelines(t *testing.T) {
 		t.Errorf("got %d pipelines, want the 2 that are sound by themselves", len(pipelines))
 	}
 	wantFaults(t, err, "", []string{
-		`Odd/pipeline.yml: the folder's name, "Odd", is the pipeline's: begin with a lower-case letter, then lower-case letters, digits and _`,
 		`Odd/pipeline.yml: the file does not exist`,
+		`Odd/pipeline.yml: the folder's name, "Odd", is the pipeline's: begin with a lower-case letter, then lower-case letters, digits and _`,
 		`a_b/pipeline.yml:28:6: the table gold.a_b_c belongs to the pipeline "a" already: rename the model "c"`,
 	})
 	var faults smelt.Faults

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// ask asks at a terminal whether to go on with what has just been shown. No
-// answer is a no, and where nobody can be asked --yes has to answer.
+// ask asks at a terminal whether to continue. No answer means no. Without a terminal --yes must answer.
 func ask(ctx context.Context, io *streams, question string) error {
 	if !isTerminalInput(io.In) {
 		return usagef("nothing was done; --yes answers in a script")

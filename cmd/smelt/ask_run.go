@@ -8,18 +8,17 @@ import (
 	"net/http"
 )
 
-// toRun is the client that asks smelt run: straight, since it is on this machine
-// as a rule, and no further than where it was told to, since it shows the token.
+// toRun is the client for smelt run's pages. It uses no proxy and follows no redirects, because requests carry the
+// token.
 var toRun = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// errNobody is that no server answers where smelt run is to be.
+// errNobody means that no server answers at the address of smelt run.
 var errNobody = errors.New("no smelt run answers")
 
-// runAddress is where smelt run answers: that of SMELT_HTTP or, where it is to choose a
-// port by itself, what the one on this state folder has chosen.
+// runAddress is where smelt run answers: SMELT_HTTP, or the port that the process of this state folder has chosen.
 func (s *settings) runAddress() (string, error) {
 	if _, port, err := net.SplitHostPort(s.HTTP); err != nil || port != "0" {
 		return s.HTTP, nil // what is wrong with it, who asks there says
@@ -31,8 +30,7 @@ func (s *settings) runAddress() (string, error) {
 	return run.address, err
 }
 
-// askRun asks smelt run for a page. What is no answer of a smelt run's is an
-// error; to be not ready is one.
+// askRun requests a page of smelt run. A reply of another program is an error, and so is "not ready".
 func (s *settings) askRun(ctx context.Context, path string) (*http.Response, error) {
 	address, err := s.runAddress()
 	if err != nil {

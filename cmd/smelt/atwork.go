@@ -11,8 +11,7 @@ import (
 	"smelt/internal/telemetry"
 )
 
-// refuseAtWork refuses to drop what a `smelt run` keeps: it would make it anew at
-// once.
+// refuseAtWork refuses to drop tables of a running `smelt run`, which would create them again at once.
 func (s *settings) refuseAtWork(ctx context.Context, d dropping) error {
 	stages, at, err := s.stagesAtWork(ctx)
 	if err != nil {

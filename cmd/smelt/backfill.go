@@ -48,7 +48,7 @@ func (c *backfillCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	}
 	b, err := s.openBackfill(ctx, pipelines[0], scope, io)
 	if err != nil && interrupted(ctx) {
-		return errInterrupted // whatever it was that was interrupted
+		return errInterrupted // whichever call was interrupted
 	}
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (c *backfillCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	return errors.Join(err, b.Close())
 }
 
-// replay plans, asks and runs, as far as it is told to.
+// replay plans, asks and runs, as far as the flags say.
 func (c *backfillCmd) replay(ctx context.Context, b *backfilling, io *streams) (r outcome, err error) {
 	if r.Plan, err = b.job.Plan(ctx); err != nil {
 		return r, err
@@ -162,10 +162,10 @@ func (s *settings) openBackfill(ctx context.Context, p *smelt.Pipeline, scope ba
 	return b, nil
 }
 
-// told says, with an error, what has become of the tables.
+// told reports, with an error, the state of the tables.
 func (b *backfilling) told(ctx context.Context, p *smelt.Pipeline, err error) error {
 	if interrupted(ctx) {
-		err = errInterrupted // whatever it was that was interrupted
+		err = errInterrupted // whichever call was interrupted
 	}
 	if !interrupted(ctx) && (!b.replaying || errors.Is(err, smelt.ErrAudit)) { // it says so itself
 		return err
@@ -175,15 +175,14 @@ func (b *backfilling) told(ctx context.Context, p *smelt.Pipeline, err error) er
 	silver := "silver." + p.Name
 	switch published, unknown := b.job.Published(ctx); {
 	case unknown != nil:
-		return fmt.Errorf("%w; whether %s was published could not be told (%v): smelt history %s will", err, silver, unknown, silver)
+		return fmt.Errorf("%w; it is unknown whether %s was published (%v): smelt history %s shows it", err, silver, unknown, silver)
 	case published:
 		return fmt.Errorf("%w; %s was published: quarantine and gold follow when the pipeline runs", err, silver)
 	}
 	return fmt.Errorf("%w; nothing was published, and all tables are as they were", err)
 }
 
-// toldTimeout bounds the question whether something was published, which one
-// request answers as a rule.
+// toldTimeout bounds the check whether something was published, which usually takes one request.
 const toldTimeout = 5 * time.Second
 
 // Close closes what was opened, the last first.

@@ -10,14 +10,14 @@ import (
 	"smelt/backfill"
 )
 
-// meterEvery is how often progress is written where it cannot be drawn anew.
+// meterEvery is how often progress is printed without a terminal.
 const meterEvery = 2 * time.Second
 
 // meter shows how far a backfill has got: as a bar on a terminal, as a line now
 // and then elsewhere.
 type meter struct {
 	out   stdio.Writer
-	bar   *progressbar.ProgressBar // nil where there is no terminal
+	bar   *progressbar.ProgressBar // nil without a terminal
 	began time.Time
 	shown time.Time // the last line
 }
@@ -56,7 +56,7 @@ func (m *meter) draw(p backfill.Progress) {
 		m.bar.ChangeMax64(p.Total + 1)
 	}
 	m.bar.Describe(counted(p))
-	_ = m.bar.Set64(p.Records) // a terminal that is gone is no reason to stop
+	_ = m.bar.Set64(p.Records) // a closed terminal does not stop the backfill
 }
 
 // done takes the bar away: what has come out stands in the summary.

@@ -16,12 +16,12 @@ type scopeFlags struct {
 	Where            string `group:"Scope" placeholder:"COND" help:"Rows that meet a condition on silver's columns."`
 	From             string `group:"Scope" placeholder:"TIME" help:"Rows with an event time from here on; alone or with --where. RFC 3339, 2026-11-29 22:45, a date, in UTC; or a duration ago: 2h, 7d."`
 	To               string `group:"Scope" placeholder:"TIME" help:"Rows with an event time before this."`
-	Quarantined      bool   `group:"Scope" help:"Records in quarantine, after what was at fault was mended."`
-	Reason           string `group:"Scope" placeholder:"REASON" help:"Of those, the ones set aside for this reason."`
+	Quarantined      bool   `group:"Scope" help:"Records in quarantine, after their cause was fixed."`
+	Reason           string `group:"Scope" placeholder:"REASON" help:"Of those, the ones rejected for this reason."`
 	All              bool   `group:"Scope" help:"Every row, after silver.sql has changed."`
 }
 
-// scopeKinds are the scopes of which there must be exactly one.
+// scopeKinds are the scopes. Exactly one must be given.
 const scopeKinds = "--reference-changes, --where and/or --from/--to, --quarantined or --all"
 
 // scope reads the flags.
@@ -73,8 +73,8 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	when, ok := table.ParseTime(strings.TrimSpace(text), now)
-	if !ok || when.IsZero() { // which would be no bound
-		return time.Time{}, usageError{fmt.Errorf("%s %q is no time, such as 2026-11-29T22:45:01Z, 2026-11-29 22:45 or 2026-11-29, in UTC, or 2h for two hours ago", flag, text)}
+	if !ok || when.IsZero() { // a zero time means no bound
+		return time.Time{}, usageError{fmt.Errorf("%s %q is not a time, such as 2026-11-29T22:45:01Z, 2026-11-29 22:45 or 2026-11-29, in UTC, or 2h for two hours ago", flag, text)}
 	}
 	return when, nil
 }

@@ -29,7 +29,7 @@ type benchCmd struct {
 	Commits       benchCommitsCmd       `cmd:"" help:"Commit again and again, with maintenance between, and measure."`
 	Amplification benchAmplificationCmd `cmd:"" help:"Count how often compaction writes rows again."`
 
-	Publish benchPublishCmd `cmd:"" help:"Make a result of what runs have recorded."`
+	Publish benchPublishCmd `cmd:"" help:"Make a result from recorded runs."`
 	Docs    benchDocsCmd    `cmd:"" help:"Make the page of benchmarks from the results."`
 }
 

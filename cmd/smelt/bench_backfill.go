@@ -22,7 +22,7 @@ import (
 
 // benchBackfillCmd corrects history under a live stream.
 type benchBackfillCmd struct {
-	Before time.Duration `default:"30s" help:"How long the stream is measured by itself."`
+	Before time.Duration `default:"30s" help:"How long the stream is measured alone."`
 	Drain  benchSamples  `required:"" placeholder:"FILE" help:"What the drain of history recorded, stage by stage."`
 }
 
@@ -81,7 +81,7 @@ type benchBackfill struct {
 	silver  float64 // events a second, of silver alone
 }
 
-// drained notes how fast silver was by itself.
+// drained records silver's rate without a backfill.
 func (b *benchBackfill) drained(drain benchSamples) error {
 	samples, err := drain.read()
 	if err != nil {
@@ -206,6 +206,6 @@ func (b *benchBackfill) old(ctx context.Context) error {
 	if wrong > 0 {
 		return smelt.Mark(smelt.ErrVerify, fmt.Errorf("%d of the %d rows of %s are still in %s", wrong, all, benchSensor, benchWrong))
 	}
-	b.print("  after", "none of the %d rows of %s is in %s any more", all, benchSensor, benchWrong)
+	b.print("  after", "none of the %d rows of %s is in %s now", all, benchSensor, benchWrong)
 	return nil
 }

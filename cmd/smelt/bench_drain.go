@@ -81,7 +81,7 @@ func (c *benchDrainCmd) Run(ctx context.Context, s *settings, io *streams, bench
 	return bench.Samples.record(io.Out, samples...)
 }
 
-// weighed is a source that adds up the bytes of what it delivers.
+// weighed is a source that counts the bytes that it delivers.
 type weighed struct {
 	smelt.Source
 	bytes *atomic.Int64

@@ -20,8 +20,7 @@ type benchFreshnessCmd struct {
 	For time.Duration `default:"10m" help:"Events of so long are measured."`
 }
 
-// commitsEvery is how often gold is asked for its new snapshots, far more often than
-// snapshots expire.
+// commitsEvery is how often gold's new snapshots are read, far more often than snapshots expire.
 const commitsEvery = 5 * time.Second
 
 // Run waits while events come and arrive in gold, and then looks each of them up.

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// benchPublishCmd makes a result of what the runs of a bench have recorded.
+// benchPublishCmd makes a result from the recorded runs of a bench.
 type benchPublishCmd struct {
 	Bench    string            `arg:"" help:"The result's name."`
 	About    string            `required:"" help:"What was done, in whole sentences."`
 	Command  string            `required:"" help:"With which it was measured."`
 	Commit   string            `required:"" help:"Of smelt."`
-	Versions map[string]string `placeholder:"NAME=VERSION" help:"Of what else took part."`
+	Versions map[string]string `placeholder:"NAME=VERSION" help:"Versions of other programs."`
 	Dir      string            `required:"" help:"Folder of results."`
 }
 

@@ -39,7 +39,7 @@ type benchResult struct {
 	Command  string            `json:"command"`  // with which it was measured
 	Date     string            `json:"date"`     // in UTC
 	Machine  benchMachine      `json:"machine"`  //
-	Versions map[string]string `json:"versions"` // of go, smelt, DuckDB, and of what else took part
+	Versions map[string]string `json:"versions"` // of go, smelt, DuckDB and other programs
 	Figures  []benchFigure     `json:"figures"`  // the most important one first
 }
 

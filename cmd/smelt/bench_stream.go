@@ -124,8 +124,8 @@ func (s *stream) sample(ctx context.Context) (fresh []float64) {
 	}
 }
 
-// gaps are the times between the stream's own commits to silver that lie, be it
-// in part, between two times. The one that goes on counts up to the second time.
+// gaps are the times between the stream's own commits to silver that overlap the span between two times. A gap that goes on
+// counts up to the second time.
 func (s *stream) gaps(ctx context.Context, from, to time.Time) (gaps []time.Duration, err error) {
 	t, err := s.silver(ctx)
 	if err != nil {

@@ -66,7 +66,7 @@ func (s *settings) openUpkeep(ctx context.Context, io *streams) (b *upkeepBench,
 	parts, err := s.parts(b.lake, db, "bench", slog.New(slog.DiscardHandler))
 	if err == nil {
 		alone := *pipelines[0]
-		alone.Gold = nil // silver would keep its snapshots for a gold that nobody computes here
+		alone.Gold = nil // silver would keep its snapshots for gold, which is not computed here
 		b.config = upkeep.Config{Pipeline: &alone, Area: parts.Area, Duck: db, Locker: parts.Locker, Log: parts.Log}
 		b.dir, err = db.TempDir()
 	}

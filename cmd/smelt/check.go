@@ -28,8 +28,7 @@ type checked struct {
 	Skipped  []string
 }
 
-// Run checks the pipelines without any service, and prints for each that it is
-// good, or all that is wrong with it. What could not be checked is told as well.
+// Run checks the pipelines without any service. For each it prints ok or its faults, and what could not be checked.
 func (c *checkCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	pipelines, bad, err := s.choose(c.Names)
 	if err != nil {
@@ -58,7 +57,7 @@ func (c *checkCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		faulty += min(len(r.Faults), 1)
 	}
 	if faulty > 0 {
-		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("of %s, %d at fault", amount(int64(len(results)), "pipeline"), faulty))
+		return smelt.Mark(smelt.ErrPipeline, fmt.Errorf("of %s, %d have faults", amount(int64(len(results)), "pipeline"), faulty))
 	}
 	return nil
 }
@@ -107,8 +106,7 @@ func printJSON(w io.Writer, results []checked) error {
 	return encoder.Encode(out)
 }
 
-// choose reads the pipelines of the names, or all, and the faults of those that
-// cannot be read.
+// choose reads the named pipelines, or all, and the faults of those that cannot be read.
 func (s *settings) choose(names []string) ([]*smelt.Pipeline, smelt.Faults, error) {
 	pipelines, err := s.pipelines()
 	var faults smelt.Faults

@@ -62,7 +62,7 @@ func (s *settings) originOf(flag *kong.Flag) string {
 	}
 }
 
-// hidden stands for a secret.
+// hidden replaces a secret.
 const hidden = "********"
 
 // shown is a flag's value, without its secrets.

@@ -43,7 +43,7 @@ type connection struct {
 	Tables     []connectedTable // only for DuckDB, which knows no such catalog
 }
 
-// connectedTable is a table of the catalog, as it is now.
+// connectedTable is the current state of a table of the catalog.
 type connectedTable struct{ Schema, Name, Metadata string }
 
 // Run prints a configuration to paste. It holds the real passwords: that is

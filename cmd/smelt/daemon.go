@@ -67,8 +67,8 @@ func makeFolders(home, folder string) error {
 	return nil
 }
 
-// lockSoon takes the lock of a file. It tries a few times: whoever looks whether
-// the command runs holds it as well, for an instant.
+// lockSoon locks a file. It tries a few times, because a process that checks whether the command runs also holds the lock for
+// an instant.
 func lockSoon(f *os.File) (err error) {
 	for range 10 {
 		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
@@ -126,7 +126,7 @@ func find(home, name string) (found, error) {
 	}
 	defer f.Close()
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err == nil {
-		return found{}, nil // nobody holds it
+		return found{}, nil // it is free
 	}
 	text, err := os.ReadFile(f.Name())
 	if err != nil {
@@ -200,8 +200,7 @@ func (s *settings) awaitReady(ctx context.Context, name string, ended <-chan int
 // readyPoll is how often a file in the state folder is looked at.
 const readyPoll = 50 * time.Millisecond
 
-// ended says that a command has ended, and how, with the kind of trouble that
-// its exit code stands for.
+// ended reports that a command has ended, and how, with the kind of its exit code.
 func (s *settings) ended(name string, code int) error {
 	err := fmt.Errorf("smelt %s has ended; the end of %s:\n%s", name, s.logPath(name), s.tail(name))
 	switch code {

@@ -30,7 +30,7 @@ type dropping struct {
 	tables      []string // in their order
 	unsure      []string // gold tables that may be another pipeline's
 	bronze      []smelt.Object
-	retired     int64     // records that bronze has let go
+	retired     int64     // records that bronze has retired
 	lastRetired time.Time // when the last of them was written
 	whole       time.Time // of a single gold table: from then on silver has all rows, by retain:
 }
@@ -76,7 +76,7 @@ func (c dropCmd) check() error {
 	case c.Name == "": // as a variable that is not set leaves it
 		return usagef("which? Name a gold table or a pipeline")
 	case strings.Contains(c.Name, "/"): // of bronze it would be a part of a pipeline's folder
-		return usagef("%q is no name of a table or a pipeline: it has a slash", c.Name)
+		return usagef("%q is not the name of a table or a pipeline: it has a slash", c.Name)
 	case one && layer == "bronze":
 		return usagef("bronze goes with all that was made of it: ./bin/smelt drop %s --bronze", pipeline)
 	case one && (layer == "silver" || layer == "quarantine"):
@@ -87,7 +87,7 @@ func (c dropCmd) check() error {
 	return nil
 }
 
-// choose finds what the name stands for.
+// choose finds the table or the pipeline of the name.
 func (c dropCmd) choose(ctx context.Context, l *lake, pipelines []*smelt.Pipeline) (d dropping, err error) {
 	tables, err := l.Tables.List(ctx)
 	if err != nil {
@@ -185,7 +185,7 @@ func (d dropping) run(ctx context.Context, l *lake, io *streams) error {
 	if err := bronze.Drop(ctx, l.Store, d.bronze); err != nil {
 		return fmt.Errorf("drop bronze.%s: %w", d.pipeline, err)
 	}
-	_, err = fmt.Fprintf(io.Out, "bronze.%s is gone: %s\n", d.pipeline, amount(int64(len(d.bronze)), "object"))
+	_, err = fmt.Fprintf(io.Out, "bronze.%s was deleted: %s\n", d.pipeline, amount(int64(len(d.bronze)), "object"))
 	return err
 }
 
@@ -199,6 +199,6 @@ func dropTable(ctx context.Context, l *lake, name string, io *streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; once more, and it goes on from there", err)
 	}
-	_, err = fmt.Fprintf(io.Out, "%s is gone: %s, %s\n", name, amount(int64(gone.Objects), "object"), inspect.Bytes(gone.Bytes))
+	_, err = fmt.Fprintf(io.Out, "%s was deleted: %s, %s\n", name, amount(int64(gone.Objects), "object"), inspect.Bytes(gone.Bytes))
 	return err
 }

@@ -61,7 +61,7 @@ func TestDropOfFrozenWindows(t *testing.T) {
 		if _, err := silver.Commit(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
-		if text := told(); !strings.Contains(text, "rows from before 2000-01-01 12:00:00 by retain:, so windows from before CANNOT COME BACK") {
+		if text := told(); !strings.Contains(text, "rows from before 2000-01-01 12:00:00 (retain:), so windows from before CANNOT COME BACK") {
 			t.Errorf("silver has let go of rows: got %q", text)
 		}
 	})
@@ -73,7 +73,7 @@ func TestDropAfterRetirement(t *testing.T) {
 	l := &lake{Tables: table.Open(store.NewMemory(), table.NewMemoryCatalog(), "s3://lake")}
 	d := dropping{pipeline: "a", tables: []string{"silver.a"}, retired: 1200, lastRetired: time.Date(2000, 1, 1, 12, 0, 0, 0, time.UTC)}
 	text, err := d.text(t.Context(), l)
-	if want := "1,200 records, written up to 2000-01-01 12:00:00, went by retain:"; err != nil || !strings.Contains(text, want) {
+	if want := "1,200 records, written up to 2000-01-01 12:00:00, were retired (retain:)"; err != nil || !strings.Contains(text, want) {
 		t.Errorf("got %q, %v", text, err)
 	}
 	d.retired = 0

@@ -41,14 +41,14 @@ func (d dropping) text(ctx context.Context, l *lake) (string, error) {
 	}
 	switch silverGoes := slices.Contains(d.tables, silver.TableName(d.pipeline)); {
 	case !d.whole.IsZero():
-		fmt.Fprintf(&b, "Silver has let go of rows from before %s by retain:, so windows from before CANNOT COME BACK.\n", d.whole.UTC().Format(time.DateTime))
+		fmt.Fprintf(&b, "Silver has retired rows from before %s (retain:), so windows from before CANNOT COME BACK.\n", d.whole.UTC().Format(time.DateTime))
 	case len(d.bronze) > 0:
 		fmt.Fprintln(&b, "A pipeline that runs again reads its topic from what is the log's beginning by then.")
 	case silverGoes && d.retired > 0:
-		fmt.Fprintf(&b, "Bronze stays, and a pipeline %s that runs again reads it anew. %s, written up to %s, went by retain:, so what they have become CANNOT COME BACK, "+
+		fmt.Fprintf(&b, "Bronze stays, and a pipeline %s that runs again reads it from the beginning. %s, written up to %s, were retired (retain:), so their rows CANNOT COME BACK, "+
 			"nor do windows that begin before.\n", d.pipeline, amount(d.retired, "record"), d.lastRetired.UTC().Format(time.DateTime))
 	case silverGoes:
-		fmt.Fprintf(&b, "Bronze stays: a pipeline %s that runs again reads all of it anew.\n", d.pipeline)
+		fmt.Fprintf(&b, "Bronze stays: a pipeline %s that runs again reads all of it again.\n", d.pipeline)
 	}
 	return b.String(), nil
 }

@@ -8,7 +8,7 @@ import (
 // extensionsCmd fetches what the query shell needs, ahead of its first use.
 type extensionsCmd struct{}
 
-// Run sees to it that DuckDB's extensions are in the state folder.
+// Run installs DuckDB's extensions in the state folder.
 func (extensionsCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	db, err := s.openDuck("extensions")
 	if err != nil {

@@ -19,7 +19,7 @@ type generateCmd struct {
 	Seed       uint64        `default:"1" help:"Same seed, same readings."`
 }
 
-// Run sends until it is told to stop.
+// Run sends until it is stopped.
 func (c *generateCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	switch {
 	case c.Rate <= 0:
@@ -36,7 +36,7 @@ func (c *generateCmd) Run(ctx context.Context, s *settings, io *streams) error {
 		return err
 	}
 	log := io.Err
-	if c.Count == 0 { // one that ends is no daemon
+	if c.Count == 0 { // with a count it ends, so it is not a daemon
 		presence, err := daemonize(s.Home, "generate")
 		if err != nil {
 			return err

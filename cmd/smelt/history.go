@@ -46,7 +46,7 @@ type entry struct {
 type name struct {
 	Name  string     `json:"name"`
 	Kind  string     `json:"kind"`
-	Until *time.Time `json:"until"` // null: for ever
+	Until *time.Time `json:"until"` // null: without limit
 }
 
 // Run prints the entries, the newest first.
@@ -126,7 +126,7 @@ func history(t *table.Table) ([]entry, error) {
 		}
 		names[ref.Snapshot] = append(names[ref.Snapshot], n)
 	}
-	// Of what is older than the oldest ancestor that is left, nobody knows.
+	// Older states than the oldest remaining ancestor are unknown.
 	var known int64
 	if chain := t.Ancestors(); len(chain) > 0 {
 		known = chain[len(chain)-1].Sequence

@@ -62,7 +62,7 @@ func (e entry) changed() string {
 	return strings.Join(out, " ")
 }
 
-// names lists what is to be said of where the snapshot stands.
+// names lists the refs and marks of a snapshot.
 func (e entry) names() []string {
 	var out []string
 	if e.RolledBack {

@@ -55,7 +55,7 @@ func noteDue(ctx context.Context, path string, all func() []upkeep.Due, log *slo
 	var noted []upkeep.Due
 	for ended := false; ; ended = !pause(ctx, noteEvery) {
 		if due := all(); !slices.Equal(due, noted) {
-			noted = due // told once, should it not be possible
+			noted = due // an error is reported once
 			text, err := json.Marshal(due)
 			if err == nil {
 				err = writeFile(path, text)

@@ -16,8 +16,7 @@ func newLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, nil))
 }
 
-// isTerminal says whether w is a terminal that may be written on in colour and
-// line by line anew.
+// isTerminal says whether w is a terminal for colours and redrawn lines.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

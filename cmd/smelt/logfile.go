@@ -50,7 +50,7 @@ func (l *logFile) Write(lines []byte) (int, error) {
 	info, err := os.Stderr.Stat()
 	if err == nil && info.Size() > 0 && info.Size()+int64(len(lines)) > l.max {
 		if err := l.rotate(); err != nil {
-			l.max += info.Size() // not at each line anew
+			l.max += info.Size() // not again at each line
 			fmt.Fprintf(os.Stderr, "the log cannot be put aside, and grows: %v\n", err)
 		}
 	}
@@ -85,7 +85,7 @@ func (l *logFile) rotate() error {
 
 func (l *logFile) old(n int) string { return fmt.Sprintf("%s.%d", l.path, n) }
 
-// openLog opens a log for what is to be added.
+// openLog opens a log for appending.
 func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }

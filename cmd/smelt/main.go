@@ -38,8 +38,8 @@ type commands struct {
 	Tag      tagCmd      `cmd:"" help:"Give a snapshot of a table a name, by which it is kept."`
 	Rollback rollbackCmd `cmd:"" help:"Move a table back to a snapshot, a tag or a time; silver reads again what was rolled back."`
 	Source   sourceCmd   `cmd:"" help:"Show how each partition's log continues what the lake has, and go on where it does not."`
-	Maintain maintainCmd `cmd:"" name:"maintain" help:"Compact files, merge objects, drop old snapshots and orphans now, as smelt run does by itself."`
-	Drop     dropCmd     `cmd:"" help:"Delete a gold table, or all that a pipeline has made; what is kept in bronze is read anew."`
+	Maintain maintainCmd `cmd:"" name:"maintain" help:"Compact files, merge objects, drop old snapshots and orphans now, as smelt run does regularly."`
+	Drop     dropCmd     `cmd:"" help:"Delete a gold table, or all tables of a pipeline; bronze stays and is read again."`
 	Check    checkCmd    `cmd:"" help:"Check the pipelines, offline."`
 	Test     testCmd     `cmd:"" help:"Run the pipelines' test.txtar."`
 	Connect  connectCmd  `cmd:"" help:"Print a configuration with which another engine reads this lake."`
@@ -73,7 +73,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	command.Bind(&cli.settings, &streams{os.Stdin, stdout, stderr})
 	err = command.Run()
 	if errors.Is(err, context.Canceled) && interrupted(ctx) {
-		err = errInterrupted // whatever it was that was interrupted
+		err = errInterrupted // whichever call was interrupted
 	}
 	return report(stderr, err)
 }
@@ -105,9 +105,8 @@ func parse(args []string, stdout, stderr io.Writer, exit func(int)) (*commands, 
 	return cli, command, cli.checkFile(command.Model.Node.Flags)
 }
 
-// refuseEmpty refuses a flag whose value is empty, as that of a variable in a
-// script may be: --where "" would be no condition, and so every row. A setting
-// may be empty, which unsets it.
+// refuseEmpty rejects a flag with an empty value, such as an unset variable in a script: --where "" would mean no condition and
+// select every row. A setting may be empty, which unsets it.
 func refuseEmpty(k *kong.Context) error {
 	for _, p := range k.Path {
 		if p.Flag == nil || p.Resolved || p.Flag.Tag.Get("setting") != "" {

@@ -16,15 +16,15 @@ import (
 	"smelt/upkeep"
 )
 
-// maintainCmd does by hand what smelt run does by itself now and then.
+// maintainCmd does on demand what smelt run does regularly.
 type maintainCmd struct {
 	Plan bool `help:"Only say what would be done."`
 	JSON bool `name:"json" help:"Print JSON, a line a job."`
 
-	Table []string `arg:"" optional:"" help:"Names of tables, such as silver.sensors or bronze.sensors; all when there is none."`
+	Table []string `arg:"" optional:"" help:"Names of tables, such as silver.sensors or bronze.sensors; all by default."`
 }
 
-// chore is a job as it is printed, as JSON. Its keys are stable.
+// chore is a printed job, as JSON. Its keys are stable.
 type chore struct {
 	Table   string      `json:"table"`
 	Kind    string      `json:"kind"`
@@ -35,8 +35,7 @@ type chore struct {
 	Lost    string      `json:"lost"`    // why not, when another came first
 }
 
-// maintainWait is how long a job waits for another process that maintains the
-// table: one job of another's takes seconds as a rule.
+// maintainWait is how long a job waits for another process that maintains the table. One job usually takes seconds.
 const maintainWait = time.Minute
 
 // Run plans the tasks of the tables, and does them unless only the plan is asked
@@ -110,7 +109,7 @@ func (c maintainCmd) all(ctx context.Context, tasks []upkeep.Task, lake *lake, i
 		}
 		if errors.Is(err, smelt.ErrLocked) {
 			busy[t.Table] = true
-			err = fmt.Errorf("%s was left as it is: another process has been maintaining it for %s; try again later", t.Table, span(maintainWait))
+			err = fmt.Errorf("%s was not changed: another process has been maintaining it for %s; try again later", t.Table, span(maintainWait))
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -153,7 +152,7 @@ func (c maintainCmd) task(ctx context.Context, t upkeep.Task, lake *lake, print 
 	return nil
 }
 
-// await takes a lock, and waits for whoever has it: so long, then it is ErrLocked.
+// await waits for a lock for a limited time, then fails with ErrLocked.
 func await(ctx context.Context, locker smelt.Locker, name string, patience time.Duration) (unlock func(), err error) {
 	wait, cancel := context.WithTimeoutCause(ctx, patience, smelt.ErrLocked)
 	defer cancel()
@@ -206,8 +205,7 @@ func sized(s upkeep.Size) string {
 	return fmt.Sprintf("%s, %s", amount(int64(s.Files), "file"), inspect.Bytes(s.Bytes))
 }
 
-// Bounds of the settings: below them, what others are still reading or about to
-// commit could be deleted.
+// These bound the settings. With lower values, files that others still read or are about to commit could be deleted.
 const (
 	leastOrphanAge = 2 * table.FileAge
 	leastGrace     = time.Minute
@@ -220,7 +218,7 @@ func (s *settings) policy() (upkeep.Policy, error) {
 	case time.Duration(s.OrphanAge) < leastOrphanAge:
 		return upkeep.Policy{}, usagef("SMELT_ORPHAN_AGE: %s is too short: a commit that is under way may have files half as old; %s is the least", s.OrphanAge, span(leastOrphanAge))
 	case time.Duration(s.BronzeGrace) < bronze.LeastGrace:
-		return upkeep.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short: so long others may go by the objects that they have listed; %s is the least", s.BronzeGrace, span(bronze.LeastGrace))
+		return upkeep.Policy{}, usagef("SMELT_BRONZE_GRACE: %s is too short: others may use the objects of a listing for that long; the minimum is %s", s.BronzeGrace, span(bronze.LeastGrace))
 	case time.Duration(s.SnapshotGrace) < leastGrace:
 		return upkeep.Policy{}, usagef("SMELT_SNAPSHOT_GRACE: %s is too short: a query that has begun could lose its files; %s is the least", s.SnapshotGrace, span(leastGrace))
 	case s.FileSize < leastFileSize:

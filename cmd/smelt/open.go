@@ -143,9 +143,8 @@ func (s *settings) openDuck(name string) (*duck.DB, error) {
 	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: s.tempDir(name)})
 }
 
-// openLineDuck starts the DuckDB of running lines. Each session works on one thread:
-// on several it costs a third more CPU, most of it in waiting for each other, and
-// the stages run side by side as it is.
+// openLineDuck starts the DuckDB of running lines. Each session uses one thread. Several threads cost a third more CPU, mostly in
+// waiting for each other, and the stages run in parallel anyway.
 func (s *settings) openLineDuck(name string) (*duck.DB, error) {
 	return duck.Open(duck.Config{MemoryBytes: int64(s.Memory), TempDir: s.tempDir(name), Threads: 1})
 }
@@ -156,8 +155,8 @@ func (s *settings) tempDir(name string) string { return filepath.Join(s.Home, "t
 // cacheDir is a command's folder for local copies of data files.
 func (s *settings) cacheDir(name string) string { return filepath.Join(s.Home, "cache", name) }
 
-// scratch names the folders of this process, for a command of which several may
-// run at a time. It removes those that killed ones have left; done removes them.
+// scratch names the temporary folders of this process, for a command that may run several times at once. It removes those of
+// killed processes. done removes its own.
 func (s *settings) scratch(command string) (name string, done func() error) {
 	for _, parent := range []string{s.tempDir(""), s.cacheDir("")} {
 		left, _ := filepath.Glob(filepath.Join(parent, command+"-*")) // its only error is a bad pattern

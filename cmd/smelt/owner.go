@@ -62,7 +62,7 @@ func (o owners) of(table string) (names []string) {
 	return names
 }
 
-// declares says whether a pipeline, as it is in the folder, keeps a table.
+// declares says whether a pipeline of the folder has a table.
 func declares(p *smelt.Pipeline, table string) bool {
 	if table == silver.TableName(p.Name) || table == silver.QuarantineName(p.Name) {
 		return true
@@ -70,9 +70,8 @@ func declares(p *smelt.Pipeline, table string) bool {
 	return slices.ContainsFunc(p.Gold, func(m smelt.Model) bool { return gold.TableName(p.Name, m.Name) == table })
 }
 
-// tablesOf picks the tables of a pipeline, in the order in which they are to be
-// dropped: silver first, so that what a drop that died has left mends itself. unsure
-// are those that may be another pipeline's.
+// tablesOf picks the tables of a pipeline in the order of dropping: silver first, so that an interrupted drop can be repeated.
+// unsure are those that may belong to another pipeline.
 func (o owners) tablesOf(pipeline string, tables []string) (own, unsure []string) {
 	o.names = append(slices.Clone(o.names), pipeline)
 	rank := func(t string) int { return slices.Index([]string{"silver", "quarantine", "gold"}, layerOf(t)) }
@@ -88,8 +87,8 @@ func (o owners) tablesOf(pipeline string, tables []string) (own, unsure []string
 	return own, unsure
 }
 
-// unowned are smelt's tables that no pipeline of the folder keeps, and what drops
-// them: the names of pipelines that are gone, and gold tables whose model is.
+// unowned are smelt's tables of no pipeline in the folder, and what drops them: the names of removed pipelines, and gold tables of
+// removed models.
 func (o owners) unowned(tables []string) (left, drops []string) {
 	for _, t := range tables {
 		layer, name, _ := strings.Cut(t, ".")
@@ -122,7 +121,7 @@ func unownedText(ctx context.Context, lake *table.Lake, pipelines []*smelt.Pipel
 	if len(left) == 0 {
 		return "", nil
 	}
-	text := fmt.Sprintf("Of no pipeline: %s. They stay as they are, until they are dropped:\n", strings.Join(left, ", "))
+	text := fmt.Sprintf("Tables of no pipeline: %s. They stay until they are dropped:\n", strings.Join(left, ", "))
 	for _, d := range drops {
 		text += "    ./bin/smelt drop " + d + "\n"
 	}

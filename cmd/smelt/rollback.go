@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// rollbackWait is how long a rollback waits for whoever writes the table: a
-	// step takes a second or two as a rule.
+	// rollbackWait is how long a rollback waits for the writer of the table. A step usually takes a second or two.
 	rollbackWait = 30 * time.Second
 
 	// rollbackTries bounds how often a commit that comes first is given way to:
@@ -116,7 +115,7 @@ func (c rollbackCmd) plan(t *table.Table, from, to table.Snapshot) (string, erro
 // unknown says why a table of smelt's cannot go to a snapshot: without a ledger
 // its stage would go on from where it is now.
 func (c rollbackCmd) unknown(to table.Snapshot) error {
-	return usagef("%s cannot go to snapshot %d: neither it nor a snapshot before it that is left says how far smelt had got; ./bin/smelt history %s lists others",
+	return usagef("%s cannot go to snapshot %d: no remaining snapshot up to it has smelt's position; ./bin/smelt history %s lists others",
 		c.Table, to.ID, c.Table)
 }
 
@@ -131,7 +130,7 @@ func replay(now, then ledger.Silver) string {
 	return "Positions stay: no record is read again."
 }
 
-// lock takes the lock of a table, and waits for whoever has it.
+// lock takes the lock of a table, and waits for its holder.
 func (l *lake) lock(ctx context.Context, name string, io *streams) (unlock func(), err error) {
 	unlock, err = l.Database.TryLock(ctx, name)
 	if !errors.Is(err, smelt.ErrLocked) {

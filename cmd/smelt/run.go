@@ -24,8 +24,7 @@ type runCmd struct{}
 // leastFreshness is about what one step of each stage takes.
 const leastFreshness = 100 * time.Millisecond
 
-// Run checks everything that can be checked, says clearly what is wrong, and
-// then runs all stages of all pipelines until it is told to stop.
+// Run checks everything that can be checked, reports faults, and then runs all stages of all pipelines until it is stopped.
 func (runCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	presence, err := daemonize(s.Home, "run")
 	if err != nil {
@@ -138,10 +137,9 @@ func (s *settings) drive(ctx context.Context, lines []*line.Line, parts line.Par
 	return smelt.Run(ctx, all)
 }
 
-// inTurn is a stage of which one of several steps at a time. A healer takes a lock
-// of the database while it holds another: of all pipelines' at once none would
-// get its second. So does what keeps the tables, and it shares DuckDB's memory
-// with the stages.
+// inTurn is one of several stages that step one at a time. A healer takes a database lock while it holds another one. If all
+// pipelines did that at once, none would get its second lock. The same holds for upkeep, which also shares DuckDB's memory with
+// the stages.
 type inTurn struct {
 	smelt.Stage
 	turn *sync.Mutex

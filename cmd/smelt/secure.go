@@ -46,8 +46,7 @@ func (s *settings) kafkaTLS() (*tls.Config, error) {
 	return c, nil
 }
 
-// s3Keys are the keys of S3 as they are set now. AWS_SESSION_TOKEN belongs to
-// AWS_ACCESS_KEY_ID: beside keys from elsewhere it counts for nothing.
+// s3Keys are the current S3 keys. AWS_SESSION_TOKEN belongs to AWS_ACCESS_KEY_ID and is ignored with keys from elsewhere.
 func (s *settings) s3Keys() (store.Keys, error) {
 	access, err := s.again("S3AccessKey")
 	if err != nil {

@@ -20,9 +20,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// settings are what every command may be told, by flag, environment variable or
-// file, in that order. The files are smelt.env in the state folder, which is the
-// user's, and stack.env there, which the embedded stack writes.
+// settings are the settings of every command, from flags, environment variables or files, in that order. The files are smelt.env
+// in the state folder, which is the user's, and stack.env there, which the embedded stack writes.
 type settings struct {
 	Home string `group:"Settings" setting:"SMELT_HOME" default:".smelt" placeholder:"DIR" help:"State folder."`
 
@@ -49,15 +48,15 @@ type settings struct {
 
 	PostgresDSN string `group:"Settings" name:"postgres-dsn" setting:"SMELT_POSTGRES_DSN" secret:"" placeholder:"URL" help:"PostgreSQL: the catalog and the reference tables. Without one the PG… variables hold."`
 
-	Pipelines string `group:"Settings" setting:"SMELT_PIPELINES" placeholder:"DIR" help:"Folder of pipelines, in place of those that ship."`
+	Pipelines string `group:"Settings" setting:"SMELT_PIPELINES" placeholder:"DIR" help:"Folder of pipelines; default: those that come with smelt."`
 	HTTP      string `group:"Settings" name:"http" setting:"SMELT_HTTP" default:"127.0.0.1:8088" placeholder:"HOST:PORT" help:"Where run serves health and metrics."`
-	HTTPToken string `group:"Settings" name:"http-token" setting:"SMELT_HTTP_TOKEN" secret:"" placeholder:"SECRET" help:"What is to be shown for metrics and details of health, as Authorization: Bearer SECRET; needed where SMELT_HTTP is not loopback."`
+	HTTPToken string `group:"Settings" name:"http-token" setting:"SMELT_HTTP_TOKEN" secret:"" placeholder:"SECRET" help:"Token for metrics and details of health, sent as Authorization: Bearer SECRET; required if SMELT_HTTP is not loopback."`
 	Memory    bytes  `group:"Settings" setting:"SMELT_MEMORY" default:"1GiB" placeholder:"SIZE" help:"DuckDB's memory; beyond it, it spills to disk."`
 	Cache     bytes  `group:"Settings" setting:"SMELT_CACHE" default:"4GiB" placeholder:"SIZE" help:"Local copies of data files, in the state folder."`
 	RecordMax bytes  `group:"Settings" setting:"SMELT_RECORD_MAX" default:"8MiB" placeholder:"SIZE" help:"Larger records are quarantined by reference."`
 	Codec     string `group:"Settings" setting:"SMELT_CODEC" default:"zstd" enum:"zstd,gzip" help:"Compression of bronze: zstd or gzip."`
 
-	Freshness span `group:"Settings" setting:"SMELT_FRESHNESS" default:"4s" placeholder:"TIME" help:"Within what time events are in gold as a rule: the shorter, the more commits and CPU."`
+	Freshness span `group:"Settings" setting:"SMELT_FRESHNESS" default:"4s" placeholder:"TIME" help:"Time within which events are usually in gold; a shorter time costs more commits and CPU."`
 
 	Heal bool `group:"Settings" setting:"SMELT_HEAL" default:"true" negatable:"" help:"Re-enrich events whose reference row came later."`
 
@@ -103,7 +102,7 @@ func names(tag string) (own string, fallbacks []string) {
 // resolver gives kong the values of flags that are not on the command line.
 type resolver struct{ cli *commands }
 
-// Validate does nothing: there is no file format to check.
+// Validate does nothing, because there is no file format to check.
 func (resolver) Validate(*kong.Application) error { return nil }
 
 // Resolve looks a flag up in the environment and then in the files.
@@ -172,7 +171,7 @@ func (s *settings) noteExplicit(k *kong.Context) {
 	}
 }
 
-// parseAgain reads the settings anew, from the same command line.
+// parseAgain reads the settings again, from the same command line.
 func parseAgain(s *settings) (*settings, error) {
 	cli, _, err := parse(s.args, io.Discard, io.Discard, func(int) {})
 	if err != nil {
@@ -182,8 +181,7 @@ func parseAgain(s *settings) (*settings, error) {
 	return &cli.settings, nil
 }
 
-// again looks a setting up anew, by its field: it may be in a file that has
-// changed. One of the command line stays as it is.
+// again looks up a setting by its field again, because its file may have changed. A flag of the command line stays.
 func (s *settings) again(field string) (origin, error) {
 	f, ok := reflect.TypeFor[settings]().FieldByName(field)
 	if !ok {
@@ -250,7 +248,7 @@ func unquoted(value string) string {
 	return value
 }
 
-// checkFile refuses a setting in the user's file that there is none of.
+// checkFile rejects unknown settings in the user's file.
 func (s *settings) checkFile(flags []*kong.Flag) error {
 	path := filepath.Join(s.Home, userFile)
 	values, err := readEnv(path)

@@ -18,7 +18,7 @@ import (
 type sourceCmd struct {
 	Show      sourceShowCmd      `cmd:"" default:"withargs" help:"Show each partition: what the lake has, what the topic holds, and whether the one continues the other."`
 	AcceptGap sourceAcceptGapCmd `cmd:"" name:"accept-gap" help:"Go on after records that were deleted from the topic before they were read."`
-	Switch    sourceSwitchCmd    `cmd:"" help:"Go on with the topic as it is now: re-created, of another cluster, or gone back."`
+	Switch    sourceSwitchCmd    `cmd:"" help:"Continue with the topic as it is now: re-created, of another cluster, or truncated."`
 }
 
 // sourceShowCmd shows the partitions.
@@ -86,7 +86,7 @@ func (c sourceShowCmd) Run(ctx context.Context, s *settings, io *streams) error 
 	return nil
 }
 
-// shownPartition is a partition as it is shown. Its keys in JSON are stable.
+// shownPartition is a printed partition. Its keys in JSON are stable.
 type shownPartition struct {
 	Pipeline  string      `json:"pipeline"`
 	Partition int32       `json:"partition"`
@@ -110,7 +110,7 @@ type shownSeam struct {
 	Why   string          `json:"why"`
 }
 
-// show gathers what there is to show.
+// show gathers what to print.
 func (j *joints) show(ctx context.Context) (shown []shownPartition, err error) {
 	ids := slices.Collect(maps.Keys(j.ends))
 	for id := range j.source.Partitions {

@@ -39,7 +39,7 @@ func (c sourceAcceptGapCmd) Run(ctx context.Context, s *settings, io *streams) e
 
 func (c sourceAcceptGapCmd) run(ctx context.Context, s *settings, objects smelt.Store, io *streams) error {
 	return c.decide(ctx, s, objects, io, []bronze.Misfit{bronze.MisfitGap}, func(stop *bronze.Stop, _ smelt.Extent) (int64, string, error) {
-		return stop.From(), fmt.Sprintf("%s offsets that are gone are given up", grouped(stop.From()-stop.Next())), nil
+		return stop.From(), fmt.Sprintf("%s deleted offsets are given up", grouped(stop.From()-stop.Next())), nil
 	})
 }
 
@@ -58,7 +58,7 @@ func (c sourceSwitchCmd) run(ctx context.Context, s *settings, objects smelt.Sto
 		if err != nil {
 			return 0, "", err
 		}
-		will := fmt.Sprintf("of what the topic holds %s offsets are to be read", grouped(max(0, log.End-from)))
+		will := fmt.Sprintf("of the topic, %s offsets will be read", grouped(max(0, log.End-from)))
 		switch first := stop.From(); {
 		case from > first:
 			will += fmt.Sprintf(", and %s are left out", grouped(from-first))
@@ -69,8 +69,7 @@ func (c sourceSwitchCmd) run(ctx context.Context, s *settings, objects smelt.Sto
 	})
 }
 
-// from is where to go on, by the log's offsets. A transaction that is open may hold the
-// end of what can be read back to before what the lake has already.
+// from is where to continue, by the log's offsets. An open transaction may hold back the readable end to before the lake's position.
 func (c sourceSwitchCmd) from(stop *bronze.Stop, log smelt.Extent) (int64, error) {
 	log.End = max(log.End, stop.From())
 	switch c.From {
@@ -154,7 +153,7 @@ func (d decision) choose(j *joints, of []bronze.Misfit) (stops []*bronze.Stop, e
 	return stops, nil
 }
 
-// otherwise says what there is when there is nothing to accept.
+// otherwise reports that there is nothing to accept.
 func (j *joints) otherwise() string {
 	if len(j.stops) == 0 {
 		return "every partition goes on where the lake is."

@@ -171,7 +171,7 @@ func TestSource(t *testing.T) {
 	in.same("the wrong decision", in.decide(sourceSwitchCmd{decision: accept.decision}.run),
 		"There is nothing to accept: partition 0 is stopped for another reason, which ./bin/smelt source accept-gap sensors accepts.\n")
 	in.same("accept", in.decide(accept.run), `partition 0: the lake goes on at offset 2, but the log begins at 4: what is in between was deleted before it was read
-  it goes on at 4: 2 offsets that are gone are given up
+  it goes on at 4: 2 deleted offsets are given up
 partition 0 goes on: offset 4 of the topic is 4 in the lake
 smelt run goes on within some seconds.
 `)
@@ -188,9 +188,9 @@ smelt run goes on within some seconds.
 	in.start() // a client that runs takes ten seconds to believe it
 	in.await(0, "e", true)
 	in.same("switch", in.decide(sourceSwitchCmd{decision: decision{Pipeline: "sensors", Yes: true}}.run), `partition 0: the lake was filled from up to offset 5, but this is which holds 0 to 2: it was deleted and re-created
-  it goes on at 0: of what the topic holds 2 offsets are to be read
+  it goes on at 0: of the topic, 2 offsets will be read
 partition 1: the lake was filled from up to offset 2, but this is which holds 0 to 0: it was deleted and re-created
-  it goes on at 0: of what the topic holds 0 offsets are to be read
+  it goes on at 0: of the topic, 0 offsets will be read
 partition 0 goes on: offset 0 of the topic is 6 in the lake
 partition 1 goes on: offset 0 of the topic is 3 in the lake
 smelt run goes on within some seconds.

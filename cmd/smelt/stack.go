@@ -10,7 +10,7 @@ import (
 	"smelt/internal/stack"
 )
 
-// stackCmd runs the embedded services until it is told to stop.
+// stackCmd runs the embedded services until it is stopped.
 type stackCmd struct{}
 
 // Run starts the services, seeds the demo's reference table and writes the

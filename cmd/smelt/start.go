@@ -28,8 +28,7 @@ const (
 	freshTimeout = 5 * time.Second
 )
 
-// Run starts what is not running yet, and waits until bronze, silver and gold
-// have data.
+// Run starts what is not running yet, and waits until bronze, silver and gold have data.
 func (startCmd) Run(ctx context.Context, s *settings, io *streams) error {
 	home, err := filepath.Abs(s.Home)
 	if err != nil {
@@ -85,8 +84,8 @@ func (s *settings) startAll(ctx context.Context, progress stdio.Writer) (started
 	return started, nil
 }
 
-// embedded says whether the services are the embedded stack's: nobody has set
-// others. What is set for other tools (AWS_ENDPOINT_URL) does not count.
+// embedded says whether the services are the embedded stack's, because no others are set. Settings of other tools
+// (AWS_ENDPOINT_URL) do not count.
 func (s *settings) embedded() bool {
 	for _, flag := range []string{"kafka-brokers", "s3-endpoint", "postgres-dsn"} {
 		if o, ok := s.origins[flag]; ok && filepath.Base(o.Name) != stackFile && !strings.HasPrefix(o.Name, "AWS_") {

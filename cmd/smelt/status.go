@@ -18,20 +18,19 @@ import (
 type statusCmd struct {
 	JSON     bool     `help:"Print JSON, a line a pipeline."`
 	Watch    bool     `help:"Look again every second, until Ctrl-C."`
-	Pipeline []string `arg:"" optional:"" help:"Names of pipelines; all when there is none."`
+	Pipeline []string `arg:"" optional:"" help:"Names of pipelines; all by default."`
 }
 
 const (
-	// watchEvery is how often a watched status is looked at anew.
+	// watchEvery is how often a watched status is updated.
 	watchEvery = time.Second
-	// liveTimeout bounds the question whether smelt run is there: it is on this
-	// machine as a rule.
+	// liveTimeout bounds the check whether smelt run is there. It usually is on this machine.
 	liveTimeout = time.Second
 	// describeTimeout bounds the question to Kafka, so that the rest shows soon
 	// when it is down.
 	describeTimeout = 4 * time.Second
-	// openTimeout and lookTimeout bound what a store or a database that hangs can
-	// hold up; both answer in far less than a second as a rule.
+	// openTimeout and lookTimeout bound how long a hanging store or database can delay status. Both usually answer in far less than a
+	// second.
 	openTimeout = 5 * time.Second
 	lookTimeout = 15 * time.Second
 )
@@ -124,7 +123,7 @@ func (s *settings) named(names []string) ([]*smelt.Pipeline, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, usageError{fmt.Errorf("there is no pipeline %q: there is %s", name, strings.Join(known, ", "))}
+			return nil, usageError{fmt.Errorf("there is no pipeline %q: there are %s", name, strings.Join(known, ", "))}
 		}
 	}
 	return slices.DeleteFunc(all, func(p *smelt.Pipeline) bool { return !slices.Contains(names, p.Name) }), nil

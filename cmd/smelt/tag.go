@@ -55,11 +55,11 @@ func (c tagCmd) Run(ctx context.Context, s *settings, io *streams) error {
 func (c tagCmd) check() error {
 	switch own := strings.HasPrefix(c.Name, table.TagPrefix); {
 	case own && c.Delete:
-		return fmt.Errorf("tags that begin with %s are smelt's own, which it sets and deletes by itself, after %d days", table.TagPrefix, int(table.TagAge.Hours()/24))
+		return fmt.Errorf("tags that begin with %s are smelt's own; it deletes them after %d days", table.TagPrefix, int(table.TagAge.Hours()/24))
 	case own:
-		return fmt.Errorf("tags that begin with %s are smelt's own, which it sets and deletes by itself; choose another name", table.TagPrefix)
+		return fmt.Errorf("tags that begin with %s are smelt's own; choose another name", table.TagPrefix)
 	}
-	if c.Delete { // whatever it is called
+	if c.Delete { // with any name
 		return nil
 	}
 	return table.CheckTag(c.Name)

@@ -34,7 +34,7 @@ func (l *lineage) UnmarshalText(text []byte) error {
 	p, err := strconv.ParseUint(partition, 10, 31)
 	o, err2 := strconv.ParseUint(offset, 10, 63)
 	if err != nil || err2 != nil {
-		return fmt.Errorf("%q is no PARTITION:OFFSET, such as 0:17", text)
+		return fmt.Errorf("%q is not PARTITION:OFFSET, such as 0:17", text)
 	}
 	*l = lineage{int32(p), int64(o)}
 	return nil
@@ -75,6 +75,6 @@ func (c traceCmd) Run(ctx context.Context, s *settings, io *streams) (err error)
 		return err
 	}
 	out := json.NewEncoder(io.Out)
-	out.SetEscapeHTML(false) // the record stays as it is
+	out.SetEscapeHTML(false) // the record is printed unchanged
 	return out.Encode(trace)
 }

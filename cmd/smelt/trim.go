@@ -36,16 +36,15 @@ func (s *settings) trimmers(pipelines []*smelt.Pipeline, objects smelt.Store, lo
 	return stages, nil
 }
 
-// trims says whether records are to be deleted from Kafka. What the embedded stack
-// has set is for its own broker alone, not for one that the user has named since.
+// trims says whether to delete records from Kafka. The embedded stack's setting holds for its own broker only, not for one that the user
+// has set since.
 func (s *settings) trims() bool {
 	from := func(flag string) string { return filepath.Base(s.origins[flag].Name) }
 	return s.KafkaTrim && (from("kafka-trim") != stackFile || from("kafka-brokers") == stackFile && !s.explicit["kafka-brokers"])
 }
 
-// inLake gives up to which offset every one of some pipelines has the partitions of
-// their topic. A partition is left out of which one has nothing, or has records of
-// another topic or cluster, or of an end that the log has lost.
+// inLake returns the offset up to which every one of some pipelines has the partitions of their topic. It leaves out a partition that one
+// of them lacks, or has from another topic, cluster or lost end of the log.
 func inLake(ctx context.Context, objects smelt.Store, pipelines []string, describe ingest.Describe) (map[int32]int64, error) {
 	have, lacking := map[int32]int64{}, map[int32]bool{}
 	for _, name := range pipelines {

@@ -16,7 +16,7 @@ import (
 // verifyCmd recounts the lake.
 type verifyCmd struct {
 	JSON     bool     `help:"Print JSON, a line a pipeline."`
-	Pipeline []string `arg:"" optional:"" help:"Names of pipelines; all when there is none."`
+	Pipeline []string `arg:"" optional:"" help:"Names of pipelines; all by default."`
 }
 
 // Run recounts each pipeline and prints its receipt. The error says which ones
