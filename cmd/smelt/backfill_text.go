@@ -56,7 +56,7 @@ func changes(r outcome) string {
 	}
 	d := r.Result
 	fmt.Fprintf(&b, "published: silver.%s, in one snapshot\n", r.Plan.Pipeline)
-	line("rows", "%s → %s · %s, %s entered, %s departed", grouped(d.RowsWere), grouped(d.Rows), amountOf(d.Differing, "differs", "differ"), grouped(d.Entered), grouped(d.Departed))
+	line("rows", "%s → %s · %s, %s added, %s removed", grouped(d.RowsWere), grouped(d.Rows), amountOf(d.Differing, "differs", "differ"), grouped(d.Entered), grouped(d.Departed))
 	if d.Retired > 0 {
 		line("retired", "%s", backfill.RetiredText(d.Retired))
 	}
