@@ -9,16 +9,22 @@ import (
 
 	"smelt"
 	"smelt/internal/duck"
+	"smelt/internal/ledger"
 	"smelt/internal/staging"
 	"smelt/internal/table"
 )
 
 // replace computes the windows and works out what changes in the gold table. Windows with
 // equal rows stay untouched.
-func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir string, now time.Time) (table.Change, []staging.Staged, error) {
-	change := table.Change{Columns: j.columns}
-	if err := s.recompute(ctx, j, touched); err != nil {
+func (s *Stage) replace(ctx context.Context, at *job, touched []time.Time, dir string, now time.Time) (table.Change, []staging.Staged, error) {
+	change := table.Change{Columns: at.columns}
+	var err error
+	if at.held, err = s.recompute(ctx, *at, touched); err != nil {
 		return change, nil, err
+	}
+	j := *at
+	if touched = without(touched, startsOf(j.held)); j.all == "" && len(touched) == 0 {
+		return change, nil, nil
 	}
 	affected, paths, release, err := s.old(ctx, j, touched)
 	if err != nil {
@@ -37,48 +43,76 @@ func (s *Stage) replace(ctx context.Context, j job, touched []time.Time, dir str
 	return change, staged, err
 }
 
-// recompute fills work.fresh with the model's rows of the windows. work.windows shows
-// these, unless they are all.
-func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) error {
+// recompute fills work.fresh with the model's rows of the windows, and returns those
+// that are held back. work.windows shows the others, unless all windows are computed.
+func (s *Stage) recompute(ctx context.Context, j job, touched []time.Time) (held []ledger.Held, err error) {
 	s.askAnew()
 	files, err := j.silver.Files(ctx, j.snapshot.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	chunks, err := s.chunks(ctx, j, files, touched)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(chunks) == 0 { // of everything, and silver has no row
-		return s.session.Exec(ctx, "CREATE OR REPLACE TABLE work.fresh ("+duck.Declarations(s.computed(j))+")")
+	if len(chunks) == 0 { // everything is computed, and silver has no rows
+		return nil, s.none(ctx, j, "fresh")
 	}
-	if err := s.part(ctx, j, chunks[0], "fresh"); err != nil {
-		return err
-	}
-	for _, c := range chunks[1:] {
-		if err := s.part(ctx, j, c, "part"); err != nil {
-			return err
+	for i, c := range chunks {
+		into := "fresh"
+		if i > 0 {
+			into = "part"
 		}
-		if err := s.session.Exec(ctx, "INSERT INTO work.fresh BY NAME FROM work.part"); err != nil {
-			return err
+		more, err := s.part(ctx, j, c, into)
+		if err == nil && i > 0 {
+			err = s.session.Exec(ctx, "INSERT INTO work.fresh BY NAME FROM work.part")
 		}
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, more...)
 	}
-	return nil
+	return held, nil
 }
 
-// part computes one part into a table.
-func (s *Stage) part(ctx context.Context, j job, c chunk, into string) error {
+// none makes a table of the model's columns without rows.
+func (s *Stage) none(ctx context.Context, j job, table string) error {
+	return s.session.Exec(ctx, "CREATE OR REPLACE TABLE work."+table+" ("+duck.Declarations(s.computed(j))+")")
+}
+
+// part computes one part into a table. It leaves out windows on which the model throws,
+// and returns them.
+func (s *Stage) part(ctx context.Context, j job, c chunk, into string) (held []ledger.Held, err error) {
 	paths, release, err := s.Area.Fetch(ctx, c.files)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
-	if !c.all {
+	asked := len(s.windows.Only)
+	for _, w := range c.windows {
+		s.ask(w)
+	}
+	err = s.calculate(ctx, j, c, paths, s.within(c), into)
+	if duck.Thrown(err) {
+		if held, err = s.hold(ctx, j, c, paths, err); err != nil {
+			return nil, err
+		}
+		s.windows.Only = s.windows.Only[:asked]
+		if c.windows = without(c.windows, startsOf(held)); !c.all && len(c.windows) == 0 {
+			return held, s.none(ctx, j, into)
+		}
 		for _, w := range c.windows {
 			s.ask(w)
 		}
+		others := fmt.Sprintf("%s AND %s NOT IN (%s)", s.within(c), bucket(s.Model.Window, duck.Quote(s.Pipeline.Events.Time)), timestamps(startsOf(held)))
+		err = s.calculate(ctx, j, c, paths, others, into)
 	}
-	if err := s.show(ctx, j.silver.Columns(), paths, s.within(c)); err != nil {
+	return held, err
+}
+
+// calculate computes the windows of a part into a table, from the rows that meet a condition.
+func (s *Stage) calculate(ctx context.Context, j job, c chunk, paths []string, condition, into string) error {
+	if err := s.show(ctx, j.silver.Columns(), paths, condition); err != nil {
 		return err
 	}
 	if err := s.session.Exec(ctx, "CREATE OR REPLACE TABLE work."+into+" AS SELECT "+casts(s.computed(j))+" FROM work.model"); err != nil {
@@ -147,6 +181,9 @@ func (s *Stage) old(ctx context.Context, j job, touched []time.Time) (affected [
 		condition = fmt.Sprintf("%s BETWEEN %s AND %s AND %s IN (SELECT w FROM work.windows)", w, duck.Timestamp(first), duck.Timestamp(last), w)
 	case !j.floor.IsZero():
 		condition = w + " >= " + duck.Timestamp(j.floor)
+	}
+	if j.all != "" && len(j.held) > 0 {
+		condition += fmt.Sprintf(" AND %s NOT IN (%s)", w, timestamps(startsOf(j.held)))
 	}
 	rows := "(SELECT *, NULL::BIGINT AS __file FROM " + duck.ReadParquet(j.future.Columns(), nil) + ")"
 	if len(paths) > 0 {

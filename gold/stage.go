@@ -188,6 +188,7 @@ type job struct {
 	columns  []smelt.Column // those of the gold table that the stage gives now
 	all      string         // why every window is recomputed; "" when only touched ones are
 	more     bool           // silver is newer than the snapshot
+	held     []ledger.Held  // windows on whose rows the model throws
 	floor    time.Time      // of the windows that are; zero: none is frozen
 }
 
@@ -313,10 +314,11 @@ func (s *Stage) compute(ctx context.Context, j job, touched []time.Time) (int64,
 	var change table.Change
 	var staged []staging.Staged
 	if j.all != "" || len(touched) > 0 { // else the record alone is brought up
-		if change, staged, err = s.replace(ctx, j, touched, dir, now); err != nil {
+		if change, staged, err = s.replace(ctx, &j, touched, dir, now); err != nil {
 			return 0, err
 		}
 	}
+	next.Held = j.stillHeld(touched, s.Model.Window)
 	if j.all != "" {
 		if err := s.session.Row(ctx, "SELECT count(DISTINCT "+s.window()+") FROM work.fresh", &next.Windows); err != nil {
 			return 0, err

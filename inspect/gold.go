@@ -49,6 +49,7 @@ type comparison struct {
 	at      string         // the start of a row's window
 	columns []smelt.Column // that the model gives
 	floor   time.Time      // of the windows that were computed from silver; zero: all
+	held    string         // the starts of the windows that are held back, as a list of SQL; "" without any
 }
 
 func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
@@ -80,6 +81,18 @@ func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
 	c := &comparison{
 		recounting: r, goldTable: g, at: duck.Quote(g.model.Column) + "::TIMESTAMPTZ",
 		floor: gold.Floor(g.model.Window, then, g.ledger),
+	}
+	for i, h := range g.ledger.Held {
+		if i > 0 {
+			c.held += ", "
+		}
+		c.held += duck.Timestamp(h.Start)
+	}
+	if n := len(g.ledger.Held); n > 0 {
+		first := g.ledger.Held[0]
+		r.mismatch("held", g.name, int64(n), []string{first.Start.Format(time.DateTime)},
+			"%s holds back %s, because %s.sql throws on the rows: %s, %s. Correct the SQL or the rows: the windows are then computed again.",
+			g.name, count(int64(n), "window"), g.model.Name, first.Start.Format(time.DateTime), first.Error)
 	}
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -125,6 +138,23 @@ func (c *comparison) show(ctx context.Context, p part, paths []string) error {
 		duck.Quote(c.pipeline.Name), duck.ReadParquet(c.silver.Columns(), paths), p.where(duck.Quote(c.pipeline.Events.Time))))
 }
 
+// showFree makes the view without rows of windows that are held back: the model would
+// throw on them.
+func (c *comparison) showFree(ctx context.Context, p part, paths []string) error {
+	at := duck.Quote(c.pipeline.Events.Time)
+	bucket := fmt.Sprintf("time_bucket(to_microseconds(%d), %s, TIMESTAMPTZ '1970-01-01 00:00:00+00')", c.model.Window.Microseconds(), at)
+	return c.session.Exec(ctx, fmt.Sprintf("CREATE OR REPLACE VIEW silver.%s AS SELECT * FROM %s WHERE %s",
+		duck.Quote(c.pipeline.Name), duck.ReadParquet(c.silver.Columns(), paths), c.free(bucket, p.where(at))))
+}
+
+// free adds to a condition that a window is not held back.
+func (c *comparison) free(window, condition string) string {
+	if c.held == "" {
+		return condition
+	}
+	return fmt.Sprintf("%s AND (%s NOT IN (%s) OR %[2]s IS NULL)", condition, window, c.held)
+}
+
 // part compares one part and returns the silver rows that it has.
 func (c *comparison) part(ctx context.Context, p part, mine []table.File) (silverRows int64, err error) {
 	paths, release, err := c.Area.Fetch(ctx, p.files)
@@ -142,7 +172,7 @@ func (c *comparison) part(ctx context.Context, p part, mine []table.File) (silve
 	if !some {
 		return silverRows, nil
 	}
-	if err := c.show(ctx, p, paths); err != nil {
+	if err := c.showFree(ctx, p, paths); err != nil {
 		return 0, err
 	}
 	var theirs []table.File
@@ -158,7 +188,7 @@ func (c *comparison) part(ctx context.Context, p part, mine []table.File) (silve
 	defer releaseGold()
 	err = c.session.Exec(ctx,
 		"CREATE OR REPLACE TABLE work.want AS SELECT "+c.casts()+" FROM work.model",
-		fmt.Sprintf("CREATE OR REPLACE TABLE work.have AS SELECT %s FROM %s WHERE %s", c.casts(), duck.ReadParquet(c.table.Columns(), goldPaths), p.where(c.at)),
+		fmt.Sprintf("CREATE OR REPLACE TABLE work.have AS SELECT %s FROM %s WHERE %s", c.casts(), duck.ReadParquet(c.table.Columns(), goldPaths), c.free(c.at, p.where(c.at))),
 		c.differ("lacking", "want", "have"),
 		c.differ("surplus", "have", "want"))
 	return silverRows, err

@@ -10,6 +10,7 @@ import (
 
 	"smelt/bronze"
 	"smelt/gold"
+	"smelt/internal/duck"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
 )
@@ -129,6 +130,15 @@ func (g *gathering) tableTrouble() {
 	for _, t := range g.tables.gold {
 		if t.recorded && t.ledger.Model != gold.Digest(t.model) {
 			g.say(start, "%s was computed by another version of %s.sql; the pipeline computes it again when it runs.", t.name, t.model.Name)
+		}
+	}
+	for _, t := range g.tables.gold {
+		if n := len(t.ledger.Held); n > 0 {
+			first := t.ledger.Held[0]
+			g.say(query(fmt.Sprintf("FROM silver.%s WHERE %s BETWEEN '%s' AND '%s' LIMIT 10", name, duck.Quote(g.pipeline.Events.Time),
+				first.Start.Format(time.DateTime+"Z07:00"), first.Start.Add(t.model.Window).Format(time.DateTime+"Z07:00"))),
+				"%s holds back %s, because %s.sql throws on the rows: window %s, %s. Correct the SQL or the rows.",
+				t.name, grouped(int64(n), "window"), t.model.Name, first.Start.Format("2006-01-02 15:04"), first.Error)
 		}
 	}
 	if reasons := g.recentRejects(); len(reasons) > 0 {

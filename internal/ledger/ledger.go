@@ -82,6 +82,15 @@ type Gold struct {
 	// Retained is the time from which on retention has taken no window out of the
 	// table: windows that begin before it may be gone, and are not computed again.
 	Retained time.Time `json:"retained,omitzero"`
+	// Held are the windows on whose rows the model throws: the table keeps what it had
+	// of them. They are computed again when their rows or the model change.
+	Held []Held `json:"held,omitempty"`
+}
+
+// Held is a window of gold that is held back.
+type Held struct {
+	Start time.Time `json:"start"`
+	Error string    `json:"error"` // DuckDB's message
 }
 
 // Read fills a ledger from a table: the snapshot that has it and how many
