@@ -114,9 +114,9 @@ type Expectation struct {
 	Name, Condition string
 }
 
-// Audit is a condition over the rows that a backfill replays: the table old has
-// them as silver has them, the table new as silver will, both with all of
-// silver's columns. A backfill publishes nothing unless each condition is true.
+// Audit is a condition over the rows that a backfill replays. The table old has them as silver has them, the
+// table new as silver will have them, with all of silver's columns. If a condition is not true, the backfill
+// publishes nothing.
 type Audit struct {
 	Name, Condition string
 }

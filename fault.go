@@ -85,9 +85,8 @@ func (fs Faults) Under(dir string) Faults {
 	return moved
 }
 
-// DidYouMean returns the tail of a message about a word that is not one of
-// known: `: did you mean "partition"?` when one is close, else the list of them,
-// else nothing.
+// DidYouMean returns the tail of a message about an unknown word: `: did you mean "partition"?` if a known word
+// is close, else the list of known words, else "".
 func DidYouMean(word string, known ...string) string {
 	best, least := "", len(word)/3+2
 	for _, k := range known {

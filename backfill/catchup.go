@@ -72,9 +72,8 @@ func (j *Job) measure(ctx context.Context) error {
 	return err
 }
 
-// drop drops the pieces that no longer fit silver: those that read a file which silver no
-// longer has, those with a row that another commit has added, and those whose files have
-// other column ids, because others have added columns. Their records are searched again.
+// drop drops the pieces that no longer fit silver. These have a file that silver no longer has, a row that
+// another commit has added, or files with other column ids. Their records are searched again.
 func (j *Job) drop(ctx context.Context, t *table.Table, files []table.File) error {
 	future, err := j.future(t)
 	if err != nil {

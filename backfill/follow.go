@@ -34,9 +34,8 @@ func NewFollower(ctx context.Context, lake *table.Lake, stages []*gold.Stage) (*
 	return f, nil
 }
 
-// Follow refreshes each gold table, or waits until another process has done so,
-// and counts the windows that were computed since the follower was made: with
-// those that the stream touched meanwhile.
+// Follow refreshes each gold table, or waits until another process has done so. It counts the windows
+// computed since the follower was made, including those of the stream.
 func (f *Follower) Follow(ctx context.Context) ([]WindowCount, error) {
 	var out []WindowCount
 	for i, s := range f.stages {

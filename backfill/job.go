@@ -75,10 +75,8 @@ func Open(ctx context.Context, cfg silver.Config, scope Scope) (*Job, error) {
 	return j, nil
 }
 
-// prepare makes what the job works with. In work.lineage are the records to be
-// replayed, with the number of the file of silver that has them (-1: quarantine
-// has) and their event time; what has become of them goes into the other tables,
-// by the number of its piece.
+// prepare creates the job's tables. work.lineage has the records to replay, the number of their silver file
+// (-1: they are in quarantine) and their event time. The other tables have the results, by piece number.
 func (j *Job) prepare(ctx context.Context) (err error) {
 	if j.dir, err = j.Duck.TempDir(); err != nil {
 		return err

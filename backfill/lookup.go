@@ -8,9 +8,8 @@ import (
 	"smelt/internal/duck"
 )
 
-// byKey says whether silver.sql reads a reference by joins on its key alone, each
-// with the column of the events that the pipeline declares: only then does a row
-// depend on no row of the reference but that of its key.
+// byKey says whether silver.sql joins a reference only by its key and the declared events' column. Only then
+// does a row depend on no other row of the reference.
 func byKey(silver *duck.Statement, pipeline string, r smelt.Reference) bool {
 	name, events := "reference."+r.Name, pipeline
 	reads := 0

@@ -82,8 +82,8 @@ func (j *Job) list(ctx context.Context, s span) (all []bronze.Ref, err error) {
 	return all, nil
 }
 
-// A chunk of bronze is read at a time: so much that reading it outweighs what
-// each one costs, and so little that it shows how far a run has got.
+// Bronze is read in chunks. A chunk is large enough to outweigh its overhead, and small enough to show
+// progress.
 const (
 	chunkBytes   = 8 << 20
 	chunkObjects = 100

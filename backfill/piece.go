@@ -128,10 +128,9 @@ func (j *Job) rebuildPiece(ctx context.Context, t *table.Table, numbers []int) e
 	return nil
 }
 
-// compare finds what differs from silver: work.differing has rows that come out differently,
-// work.moved those of them with another key or time, work.departing rows that leave silver,
-// and work.entering rows that are new to it. Rows that are equal except for smelt's own
-// columns stay.
+// compare finds what differs from silver. work.differing has rows that come out differently, work.moved those
+// of them with another key or time. work.departing has rows that leave silver, and work.entering new rows.
+// Rows that are equal except for smelt's own columns stay.
 func (j *Job) compare(ctx context.Context, p *piece, paths []string) error {
 	var differs []string
 	moved := []string{"false"}

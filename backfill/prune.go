@@ -20,9 +20,8 @@ type pruner struct {
 	condition string
 }
 
-// mostPruned is how long a condition, in bytes, may be to be judged so: the
-// optimizer took 0.5 s a file for a list of 12,000 values, and reading a file of a
-// few megabytes takes less.
+// mostPruned bounds the length of a condition that is judged this way, in bytes. The optimizer took 0.5 s per
+// file for a list of 12,000 values. Reading a file of a few megabytes takes less.
 const mostPruned = 32 << 10
 
 // may is false when no row of the file can meet the condition.

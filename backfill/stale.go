@@ -24,11 +24,9 @@ const (
 	stalePatience = 5 * time.Second
 )
 
-// Stale counts the rows of silver that are older than the last change of their
-// reference row: what a backfill of reference changes would replay. While no
-// reference has changed since the last one, that is a question to the database;
-// else the files that may have such rows are read, and what was counted in them is
-// kept. It is used by one goroutine.
+// Stale counts the rows of silver that are older than the last change of their reference row. A backfill of
+// reference changes would replay these. If no reference has changed since the last count, it only asks the
+// database. Otherwise it reads the files that may have such rows, and keeps the counts. One goroutine uses it.
 type Stale struct {
 	pipeline   *smelt.Pipeline
 	references smelt.References

@@ -31,9 +31,9 @@ func RawValue(line []byte) ([]byte, bool) {
 	return value, ok
 }
 
-// Decode reads a line, with or without its line feed. The record equals the one that
-// [AppendLine] was given, with these exceptions: line breaks in an embedded value are
-// spaces, headers of one name are adjacent, and a record over the bound is not complete.
+// Decode reads a line, with or without its line feed. The record equals the one that [AppendLine] was given,
+// with three exceptions. Line breaks in an embedded value are spaces. Headers of one name are adjacent. A
+// record over the bound is not complete.
 func Decode(line []byte) (Line, error) {
 	head := line
 	value, embedded := RawValue(line)

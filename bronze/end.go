@@ -57,11 +57,9 @@ func (r *Reader) end(ctx context.Context, partition int32) (name Name, m Meta, f
 	return name, m, found, err
 }
 
-// last finds the last object of a partition. With up to listMax objects that is
-// one request. In a longer chain it leaps: from the end of a page, twice as far
-// each time, until nothing lies beyond, and then halves the leap until what is
-// left is about a page. That is some two requests for each doubling of the
-// chain's length.
+// last finds the last object of a partition. With up to listMax objects that takes one request. In a longer
+// chain it leaps twice as far each time, until nothing lies beyond. Then it halves the leap until about one
+// page is left. That takes about two requests per doubling of the chain's length.
 func (r *Reader) last(ctx context.Context, partition int32) (at Name, found bool, err error) {
 	after := Name{Pipeline: r.pipeline, Partition: partition}.from()
 	for {

@@ -16,8 +16,8 @@ const (
 	// putAttempts is how often a step tries to put one object before it gives
 	// the error to its caller, who steps again later. The store retries too.
 	putAttempts = 3
-	// putPause is the time before the second attempt; it doubles with each, and up to
-	// half as much is added, so that writers do not all come back at one moment.
+	// putPause is the time before the second attempt. It doubles with each attempt. Up to half of it is added at
+	// random, so that writers do not return at the same moment.
 	putPause = 200 * time.Millisecond
 	// putPatience is how long the attempts may have taken for another one. A store
 	// that is silent has had its time then.
@@ -140,10 +140,9 @@ func (p *partition) settle(ctx context.Context, w *Writer) (done smelt.Progress,
 // opened again.
 var errTurn = errors.New("the chain was continued from another log, and is read again")
 
-// goesOn says whether what is buffered goes on after another writer's object: that
-// has the log's offsets as this writer has them, and the log is still the one in which
-// the records of both were. In doubt it does not. What the log has deleted since
-// matters not: it is buffered.
+// goesOn says whether the buffer continues another writer's object: the object has the same log offsets, and
+// the log still contains the records of both. In doubt it says no. Records deleted from the log since then
+// are still in the buffer.
 func (p *partition) goesOn(ctx context.Context, w *Writer, there Meta) bool {
 	if there.Base != p.base || !there.sameLog(w.topic()) {
 		return false

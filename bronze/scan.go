@@ -11,9 +11,9 @@ import (
 // 100,000; Go stops at 10,000 and Jackson, so Trino and Spark, at 1,000.
 const MaxDepth = 500
 
-// embeddable says whether value can be part of a line unchanged: valid JSON by RFC 8259, valid
-// UTF-8, every escaped surrogate in a pair (else DuckDB rejects the whole file), nesting at
-// most MaxDepth. breaks says whether it has line breaks between tokens.
+// embeddable says whether value can be part of a line unchanged. It must be valid JSON by RFC 8259 and valid
+// UTF-8, nested at most MaxDepth. Every escaped surrogate must be in a pair, or DuckDB rejects the whole
+// file. breaks says whether value has line breaks between tokens.
 func embeddable(value []byte) (ok, breaks bool) {
 	s := scanner{json: value}
 	ok = s.document() && (s.high&tops == 0 || utf8.Valid(value)) // JSON is ASCII outside of its strings

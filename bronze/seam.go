@@ -232,8 +232,7 @@ func noLines(codec Codec) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// seamBytes is more than the body of a seam has, and less than that of any object
-// with a line: so only objects that small have to be asked whether they are seams.
+// seamBytes is larger than a seam and smaller than any object with a line. So only smaller objects can be seams.
 const seamBytes = 48
 
 // mayBeSeam says whether an object is so small that it may be a seam.

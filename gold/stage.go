@@ -240,9 +240,8 @@ func (s *Stage) refresh(ctx context.Context) (windows int64, more bool, err erro
 	return windows, j.more, err
 }
 
-// plan loads both tables. ok is false when gold is up to date. Gold comes first:
-// so silver is at least as new as the snapshot that gold records, and a refresh
-// that was held up never takes gold back to an older one.
+// plan loads both tables. ok is false if gold is up to date. It loads gold first, so silver is at least as new as
+// gold's snapshot. So a delayed refresh never takes gold back to an older one.
 func (s *Stage) plan(ctx context.Context) (j job, ok bool, err error) {
 	j.gold, err = s.Area.Lake.Load(ctx, s.Name())
 	if errors.Is(err, smelt.ErrNotFound) {

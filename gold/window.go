@@ -28,9 +28,9 @@ func start(width time.Duration, t time.Time) time.Time {
 	return time.UnixMicro(us - rest).UTC()
 }
 
-// touched gives the windows that have rows in silver files that were added or
-// removed since the recorded snapshot, in order and without those that are frozen,
-// and how many snapshots that is ago. When it cannot know, it sets j.all.
+// touched returns the windows with rows in silver files that were added or removed since the recorded snapshot,
+// in order and without frozen ones. behind is how many snapshots ago that was. If the changes are unknown, it
+// sets j.all.
 func (s *Stage) touched(ctx context.Context, j *job) (windows []time.Time, behind int, err error) {
 	if j.all != "" {
 		return nil, 0, nil
@@ -90,9 +90,8 @@ func (s *Stage) starts(ctx context.Context, width time.Duration, files []table.F
 	return rows.Err()
 }
 
-// A refresh goes in chunks of whole days (or windows, where they are longer), so
-// that the local disk holds about chunkBytes of silver at a time, and a query
-// names chunkWindows windows at most.
+// A refresh works in chunks of whole days, or of windows if they are longer. The local disk then holds about
+// chunkBytes of silver at a time, and a query names at most chunkWindows windows.
 const (
 	chunkBytes   = 1 << 30
 	chunkWindows = 10_000

@@ -42,13 +42,12 @@ const (
 	// up a partition that is assigned meanwhile, so it is short.
 	fetchWait = 500 * time.Millisecond
 
-	// fetchMin is how much a broker gathers, if it is given time to: at thousands of
-	// events a second it has that at once, and at a few it answers less often.
+	// fetchMin is how many bytes a broker gathers before it answers, within its wait. At thousands of events a second
+	// it has them at once. At a few events it answers less often.
 	fetchMin = 64 << 10
 
-	// sessionTimeout is how long the group waits for an instance that died
-	// before it gives its partitions to another: the least that Kafka allows by
-	// default, since a partition that changes hands too often costs little.
+	// sessionTimeout is how long the group waits for a dead instance before it reassigns its partitions. It is Kafka's
+	// default minimum, because an unnecessary reassignment costs little.
 	sessionTimeout = 6 * time.Second
 
 	// heartbeatInterval leaves room for two lost heartbeats in a session.

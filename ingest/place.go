@@ -25,10 +25,9 @@ type ask struct {
 	reply      chan map[int32]kgo.Offset
 }
 
-// placeTimeout bounds the search for where one partition begins, which goes on
-// when Poll's context has ended: in a long chain of objects on a slow store it
-// takes longer than one Poll, and would begin again and again. (In a folder of
-// 300,000 objects the embedded S3 takes 0.8 s for each of some 20 listings.)
+// placeTimeout bounds the search for the start of one partition. The search continues after Poll's context has
+// ended, because in a long chain on a slow store it takes longer than one Poll. (In a folder of 300,000 objects
+// the embedded S3 takes 0.8 s for each of about 20 listings.)
 const placeTimeout = 2 * time.Minute
 
 // adjust is called by the client when the group has assigned partitions. It makes Poll ask where they
@@ -148,9 +147,9 @@ func (k *Kafka) askAgain(ctx context.Context) error {
 	return nil
 }
 
-// move has the client go to an offset of a partition that it does not read. Where that
-// is right after the last record that it has given it would stay where it is, which is
-// elsewhere once a leader has said that the log ends before: so it is sent away first.
+// move sends the client to an offset of a partition that it does not read. If the offset follows the last record
+// that it returned, the client would ignore the move. But it may be elsewhere, after a leader has reported an
+// earlier end of the log. So it is sent somewhere else first.
 func (k *Kafka) move(partition int32, to kgo.EpochOffset) {
 	for _, at := range []kgo.EpochOffset{{Epoch: smelt.NoEpoch, Offset: to.Offset + 1}, to} {
 		k.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{k.cfg.Topic: {partition: at}})

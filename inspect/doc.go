@@ -1,9 +1,7 @@
-// Package inspect recounts the lake and reports on it. It stands beside the line
-// and only reads: [Verifier.Verify] counts real rows, [Count] adds up what
-// the tables say of themselves, [Gather] tells how each stage is getting on, and
-// [Tracer.Trace] follows one record.
+// Package inspect recounts the lake and reports on it. It only reads. [Verifier.Verify] counts real rows, [Count]
+// adds up ledgers, [Gather] reports how each stage is doing, and [Tracer.Trace] follows one record. Start
+// reading with verify.go, then status.go.
 //
-// All of them work while the pipeline runs. They load a table before the one that
-// it is computed from (gold, then quarantine, silver, bronze, the source), so
-// that what the later one has is never missing from the earlier one.
+// All of them work while the pipeline runs. They load all tables of a pipeline at one moment, and bronze after
+// them, so that bronze has everything that the tables have.
 package inspect

@@ -19,9 +19,8 @@ const (
 	// model is run over them.
 	goldBytes = 2 << 30
 
-	// tolerance is the relative difference up to which two DOUBLE or FLOAT values
-	// are taken for equal: a sum's last bits depend on the order in which its
-	// terms were read. Columns of all other types, nested ones too, must be equal.
+	// tolerance is the relative difference up to which two DOUBLE or FLOAT values count as equal, because a sum's last
+	// bits depend on the order of its terms. Values of all other types, also nested, must be equal.
 	tolerance = "1e-9"
 )
 

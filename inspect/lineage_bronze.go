@@ -13,9 +13,8 @@ import (
 	"smelt/internal/duck"
 )
 
-// prepare makes the tables of the recount: work.seen, and work.limits with, for
-// each partition, silver's position, how far bronze could be read, and below which
-// offset it has let records go.
+// prepare creates the tables of the recount. work.limits has, per partition, silver's position, how far bronze could
+// be read, and the offset below which records were retired.
 func (r *recounting) prepare(ctx context.Context) error {
 	return r.session.Exec(ctx,
 		"CREATE TABLE work.seen (p BIGINT, o BIGINT, layer UTINYINT)",

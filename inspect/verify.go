@@ -60,10 +60,9 @@ const attempts = 4
 // errGone says that a snapshot has expired since its table was loaded.
 var errGone = errors.New("the snapshot has expired")
 
-// Verify recounts a pipeline's lake: all of bronze up to silver's position, all
-// rows of silver and quarantine, and every model's SQL over silver as it was
-// when gold was computed. The error is of the recount itself; what does not add
-// up is in the verdict.
+// Verify recounts a pipeline's lake: bronze up to silver's position, all rows of silver and quarantine, and every
+// model's SQL over the silver snapshot of its gold table. The error is of the recount itself. The verdict has
+// what does not add up.
 func (v Verifier) Verify(ctx context.Context, p *smelt.Pipeline) (Verdict, error) {
 	for attempt := 1; ; attempt++ {
 		verdict, err := v.recount(ctx, p)

@@ -24,10 +24,9 @@ const (
 	maxTest        = 8 << 20 // bytes of test.txtar
 )
 
-// ReadAll reads every folder of fsys as a pipeline; files beside them, and
-// names that begin with a dot, are left alone. Its error is marked
-// [smelt.ErrPipeline] and holds the [smelt.Faults] of all the folders; the pipelines that
-// have none are returned with it, so that a check can go on with them.
+// ReadAll reads every folder of fsys as a pipeline. It ignores files beside them and names that start with a dot. Its error
+// is marked [smelt.ErrPipeline] and holds the [smelt.Faults] of all folders. It also returns the pipelines without faults,
+// so that a check can continue with them.
 func ReadAll(fsys fs.FS) ([]*smelt.Pipeline, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {

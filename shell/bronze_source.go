@@ -16,9 +16,8 @@ import (
 	"smelt/silver"
 )
 
-// bronzeSource gives a pipeline's records to queries, every one of them: a declared
-// column is NULL where the record does not have it, or has it of another type than
-// silver takes.
+// bronzeSource gives all of a pipeline's records to queries. A declared column is NULL if the record lacks it, or has it with
+// another type.
 type bronzeSource struct {
 	events smelt.Events
 	store  smelt.Store

@@ -12,11 +12,9 @@ import (
 	"smelt/silver"
 )
 
-// SetConsistent has each statement see, of every pipeline, a state in which its tables
-// fit each other: silver and quarantine as of the newest silver snapshot that all gold
-// tables were computed from, gold as it was computed from it, and bronze up to silver's
-// position. Without it each table is shown at its newest snapshot, and gold may be a
-// little behind.
+// SetConsistent makes each statement see, of every pipeline, a state in which its tables fit each other. Silver and
+// quarantine are at the newest silver snapshot that all gold tables were computed from. Gold is as computed from it, and
+// bronze ends at its position. By default each table is at its newest snapshot, and gold may be a little behind.
 func (s *Shell) SetConsistent(on bool) {
 	s.consistent, s.past = on, nil
 	clear(s.defined)

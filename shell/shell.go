@@ -1,9 +1,6 @@
-// Package shell is the query shell: a DuckDB of its own that shows the tables
-// of the lake as views, always of their newest snapshots, or of the lake as it
-// was at a time in the past. It stands at the end
-// of the line and reads bronze, silver, quarantine and gold straight from S3,
-// so it answers with the pipelines stopped as well. A statement in it cannot
-// change the lake.
+// Package shell is the query shell: a DuckDB that shows the tables of the lake as views, of their newest snapshots or of an
+// earlier time. It reads bronze, silver, quarantine and gold directly from S3, so it also works while the pipelines are
+// stopped. Statements cannot change the lake. Start reading with shell.go, then views.go.
 package shell
 
 import (

@@ -163,8 +163,8 @@ func unquote(quoted []byte) ([]byte, error) {
 	return []byte(text), err
 }
 
-// mostAhead is how much later than its arrival at the broker an event can be:
-// clocks of sensors go wrong, but not by more than a day and not on purpose.
+// mostAhead is how much later than its arrival at the broker an event's time can be. Clocks of sensors may be wrong by up to a
+// day.
 const mostAhead = 24 * time.Hour
 
 // earliest is the first event time that can be: nothing sent events before.

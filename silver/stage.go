@@ -1,12 +1,10 @@
-// Package silver is the second stage of the line: it types, enriches, cleans
-// and deduplicates bronze records into the Iceberg table silver.<pipeline>, and
-// sets aside in quarantine.<pipeline> what does not fit, with the reason.
+// Package silver is the second stage of the line. It types, enriches, cleans and deduplicates bronze records into the Iceberg
+// table silver.<pipeline>. Records that do not fit go to quarantine.<pipeline>, with the reason. Start reading with
+// stage.go, then take.go.
 //
-// A step reads bronze after the position that the table's own newest snapshot
-// records, and commits rows and position together. The commit is a
-// compare-and-swap on the snapshot that was read, so of two stages that do the
-// same work one succeeds and the other begins again; nothing is ever added
-// twice or left out.
+// A step reads bronze from the position in the table's newest ledger, and commits rows, rejects and the new position
+// together. The commit is a compare-and-swap on the snapshots that were read. So of two stages that do the same work one
+// succeeds, and the other starts over.
 package silver
 
 import (

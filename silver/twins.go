@@ -27,8 +27,7 @@ type twins struct {
 	shared map[int32]bool // keys that several new rows have
 }
 
-// slot is a place of the hash table: the number of a key, and the part of its hash
-// that does not lead here, so that most keys that differ do so at first sight.
+// slot is a place of the hash table: the number of a key, and the rest of its hash, so that most unequal keys differ at once.
 type slot struct {
 	tag    uint32
 	number int32 // and 1; 0: the slot is free
@@ -123,9 +122,8 @@ func (t *twins) grow() {
 	}
 }
 
-// found gives the duplicates. It goes through the rows of a key in the order in
-// which the broker had them, those that silver has first: a new one that is near to
-// a row that stays is a duplicate of it, any other one stays.
+// found returns the duplicates. It takes the rows of a key in broker order, those of silver first. A new row that is near a row
+// that stays is its duplicate. Any other row stays.
 func (t *twins) found() (found []twin) {
 	shared := make([]int32, 0, len(t.known)+len(t.shared))
 	for k := range t.known {

@@ -70,9 +70,8 @@ func (e *expirer) run(ctx context.Context) (Done, error) {
 	return Done{Before: Size{Files: expired.Files}}, err
 }
 
-// policy is what the table keeps. Of silver that is also what gold goes on from, of
-// quarantine what belongs to a snapshot of silver, and of gold the state in which all
-// gold tables fit each other.
+// policy is what the table keeps. Silver also keeps what gold continues from. Quarantine keeps what belongs to a snapshot of
+// silver. Gold keeps the state in which all gold tables fit each other.
 func (e *expirer) policy(ctx context.Context) (policy table.Retention, err error) {
 	p := e.Policy
 	policy = table.Retention{Last: p.Snapshots, Grace: p.Grace, Hourly: p.Hourly, Daily: p.Daily}

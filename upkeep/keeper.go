@@ -11,8 +11,7 @@ import (
 	"smelt"
 )
 
-// jitter is by how much, as a part of a task's Every, a task comes later or
-// sooner: tables that were made at one moment should not all be worked on at one.
+// jitter is the random part of a task's interval, so that tables which were created together are not worked on together.
 const jitter = 0.1
 
 // Keeper runs the tasks of one table when they are due. It is a [smelt.Stage]. Of

@@ -92,9 +92,8 @@ type Done struct {
 // Observe is called after each job, with how long it took and its error.
 type Observe func(j Job, d Done, took time.Duration, err error)
 
-// mostFailed is after how many jobs that fail a Do leaves the rest of them: a file
-// that cannot be read keeps no other from being merged, but a store that is away
-// fails them all.
+// mostFailed is how many failed jobs end a Do. One unreadable file must not keep others from being merged, but an unavailable
+// store fails every job.
 const mostFailed = 3
 
 // Do plans a task and runs its jobs, also when some of them fail.

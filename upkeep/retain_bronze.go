@@ -189,9 +189,8 @@ func (r bronzeRetention) rejects(ctx context.Context) ([]table.File, error) {
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// fullest are those of a table's snapshots that together have had all rows that any
-// of them has: of an append, or a compaction, the one before has none that are not
-// in it.
+// fullest are the snapshots that together have all rows that any snapshot of a table has. The snapshot before an append or a
+// compaction adds no row to them.
 func fullest(snapshots []table.Snapshot) (ids []int64) {
 	grown := map[int64]bool{}
 	for _, s := range snapshots {

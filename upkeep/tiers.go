@@ -10,17 +10,14 @@ import (
 )
 
 const (
-	// openGrowth is by how much a file has to grow when its rows are written again
-	// while its partition still receives data. A row is written once by its stage,
-	// and each time after that into a file of at least 8 times the rows. So of a
-	// partition whose files begin with f rows and end with T, every row is written at
-	// most 1 + log8(T/f) times: 6 times from 2 rows to 65,536. And of n files that
-	// are left, from the smallest on each has more than a seventh of the rows of all
-	// before it: there are fewer than 2 + log(T/f)/log(8/7) below the target.
+	// openGrowth is how much a file must grow when its rows are rewritten while its partition still receives data. The stage writes
+	// a row once. Each compaction then writes it into a file of at least 8 times the rows. So if files start with f rows and end
+	// with T, a row is written at most 1 + log8(T/f) times: 6 times from 2 rows to 65,536. Each remaining file has more than a
+	// seventh of the rows of all smaller ones. So fewer than 2 + log(T/f)/log(8/7) files are below the target.
 	openGrowth = 8.0
 
-	// settledGrowth is the same for a partition that has come to rest: its files are
-	// merged as soon as that saves one, but a few late rows leave a large file alone.
+	// settledGrowth is the same for a partition at rest. Its files are merged as soon as that saves one, but a few late rows do not
+	// rewrite a large file.
 	settledGrowth = 1.25
 
 	// openFor is how long after the last rows came a partition counts as open.
@@ -43,8 +40,8 @@ type tiers struct {
 	now      time.Time
 }
 
-// retainParts is into how many spans the time is cut for which rows are kept: a merged
-// file goes once all of it is old enough, and its oldest rows wait for that.
+// retainParts is how many time spans the retained time is divided into. A merged file is removed when all of it is old enough, so
+// its oldest rows wait for that.
 const retainParts = 8
 
 // spanOf is the time span of one file of a table that keeps its rows for a time; 0: without limit. It is whole

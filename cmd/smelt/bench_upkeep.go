@@ -25,9 +25,8 @@ import (
 // benchPace is how far apart the commits of a stream are.
 const benchPace = 2 * time.Second
 
-// upkeepBench is a silver table, on a stack of its own, that files are added to and
-// that is looked after: the stream's time is that of its commits, one every
-// benchPace, however long they take.
+// upkeepBench is a silver table on its own stack, with commits and upkeep. The stream's time is that of its
+// commits, one every benchPace, however long they take.
 type upkeepBench struct {
 	config  upkeep.Config
 	lake    *lake

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// quietBytes are never touched, so they take no room, but count when Go decides how
-	// soon to collect garbage again: a stream of a few events has a heap so small that
-	// this would be every few steps, and an eighth of all CPU.
+	// quietBytes are never touched, so they take no memory, but they count for the garbage collector's pace. A
+	// stream of a few events has a very small heap. Without them Go would collect every few steps, which took an
+	// eighth of all CPU.
 	quietBytes = 32 << 20
 
 	// lineBytes is what the stages of a pipeline hold at most, and commonBytes what

@@ -15,10 +15,9 @@ const (
 	logKeep = 3        // older logs, run.log.1 the newest of them
 )
 
-// logFile is the log that a command in the background has as its standard output
-// and error. When it is full it is put aside and a new one takes its place: under
-// the command's very file descriptors, so that what the Go runtime or a library
-// has to say is in the log as well, and a panic is at the end of the newest.
+// logFile is the log of a background command, as its standard output and error. When it is full, it is renamed
+// and a new file takes its place under the same file descriptors. So messages of the Go runtime and of
+// libraries are in the log, too, and a panic is at its end.
 type logFile struct {
 	path string
 	max  int64

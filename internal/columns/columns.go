@@ -1,10 +1,8 @@
-// Package columns holds rows in memory, column by column, in the layout of
-// DuckDB's vectors: so a reader fills them once, and any number of queries take
-// them from here with plain copies.
+// Package columns holds rows in memory, column by column, in the layout of DuckDB's vectors. A reader fills them
+// once, and any number of queries copy from them.
 //
-// A [Batch] is filled by one goroutine and read by others when it is complete.
-// Its texts lie outside of Go's heap, since DuckDB keeps pointers to them while
-// a query runs.
+// One goroutine fills a [Batch], and others read it when it is complete. Its texts lie outside Go's heap, because
+// DuckDB keeps pointers to them while a query runs.
 package columns
 
 import (

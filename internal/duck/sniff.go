@@ -9,11 +9,10 @@ import (
 	"smelt"
 )
 
-// Sniff gives the columns and rows of a CSV table the types that DuckDB's own
-// reader would find: the first of bigint, double, boolean, date, timestamptz and
-// varchar that fits all of a column's cells; an empty cell is NULL. A column
-// listed in texts stays varchar, and so does one whose numbers would change
-// when they are written again, such as 007.
+// Sniff gives the columns and rows of a CSV table the types that DuckDB's own reader would find. That is the first
+// of bigint, double, boolean, date, timestamptz and varchar that fits all cells of a column. An empty cell is
+// NULL. Columns listed in texts stay varchar, and so do numbers that would change when written again, such as
+// 007.
 func Sniff(names []string, rows [][]string, texts ...string) ([]smelt.Column, [][]any) {
 	columns := make([]smelt.Column, len(names))
 	values := make([][]any, len(rows))

@@ -1,6 +1,5 @@
-// Package pipetest runs a pipeline's test.txtar through the whole line in
-// memory: the records through bronze into silver and gold, as in production,
-// and says where the tables differ from what is expected.
+// Package pipetest runs a pipeline's test.txtar through the whole line in memory, as in production. It returns where
+// the tables differ from the expected ones.
 package pipetest
 
 import (

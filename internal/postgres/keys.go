@@ -19,9 +19,8 @@ type trigger struct {
 	create string
 }
 
-// triggers are all that follow a relation: one that raises its version, and one
-// for each event that logs the keys of changed rows, which are more because
-// PostgreSQL shows a trigger of several events no rows.
+// triggers are all triggers of a relation. One raises its version. One per event logs the keys of changed rows; they
+// are separate because PostgreSQL shows no rows to a trigger of several events.
 func (r relation) triggers() []trigger {
 	all := []trigger{{"smelt_reference", fmt.Sprintf(`
 CREATE TRIGGER smelt_reference

@@ -143,9 +143,8 @@ func (r relation) read(ctx context.Context, tx pgx.Tx) (smelt.ReferenceTable, er
 	return table, r.checkFile(ctx, tx)
 }
 
-// checkFile finds a TRUNCATE or a rewrite between the snapshot and the first
-// read, which has locked the table since: they are not transactional to older
-// snapshots, to which the table is then empty.
+// checkFile detects a TRUNCATE or a rewrite between the snapshot and the first read, which has locked the table since.
+// These are not transactional for older snapshots, in which the table is then empty.
 func (r relation) checkFile(ctx context.Context, tx pgx.Tx) error {
 	var same bool
 	err := tx.QueryRow(ctx, `SELECT COALESCE(pg_relation_filenode($1::oid), 0::oid) = $2::oid`, r.oid, r.file).Scan(&same)

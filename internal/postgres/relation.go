@@ -183,9 +183,8 @@ func (r relation) key() column {
 	return r.columns[slices.IndexFunc(r.columns, func(c column) bool { return c.name == r.ref.Key })]
 }
 
-// fingerprint differs whenever the table may have changed without its trigger
-// having counted the change: re-created, altered, rewritten, its trigger
-// switched, or, for a table that no trigger follows, other rows.
+// fingerprint changes whenever the table may have changed without its trigger counting it: it was re-created, altered or
+// rewritten, or its trigger was switched. For a table without a trigger it also covers the rows.
 func (r relation) fingerprint(ctx context.Context, q querier) (string, error) {
 	h := sha256.New()
 	r.writeShape(h)

@@ -9,14 +9,11 @@ import (
 	"smelt"
 )
 
-// referenceTables keep the versions. One counter row is raised by each
-// transaction that changes a referenced table, and stays locked until it ends:
-// so versions rise in the order of commits. A statement trigger runs before its
-// statement, so that the counter is locked before the table's rows are, by
-// everybody in the same order; once a transaction and table is enough. It runs
-// with its owner's rights: who writes to a referenced table needs none here.
-// changed_by alone would be taken for ours after a restore into a new cluster.
-// whole_version is that of the last change that may have been to any row.
+// referenceTables has the versions. Each transaction that changes a referenced table raises one counter row, which stays
+// locked until it ends. So versions rise in commit order. A statement trigger runs before its statement. So every
+// transaction locks the counter before the table's rows, and once per table is enough. The trigger runs with its
+// owner's rights, so writers of a referenced table need none here. changed_by distinguishes a restore into a new
+// cluster. whole_version is that of the last change that may concern any row.
 const referenceTables = `
 CREATE TABLE IF NOT EXISTS smelt.reference_counter (
     singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
@@ -136,9 +133,8 @@ $$;`
 // for an index.
 const keptKey = "500"
 
-// schemaState says whether there is nothing left to create, so that a role
-// without the right to create can use what is there; whether the role may
-// create; and the owner of an earlier schema, where the role has not its rights.
+// schemaState says whether there is nothing left to create, so that a role without the right to create can work. It
+// also says whether the role may create, and who owns an earlier schema that the role has no rights for.
 const schemaState = `
 SELECT
     to_regclass('smelt.reference_counter') IS NOT NULL

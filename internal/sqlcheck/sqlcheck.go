@@ -1,6 +1,5 @@
-// Package sqlcheck holds what the checks of silver.sql and of the gold models
-// have in common: it parses and binds a file's SELECT, and notes each thing that
-// is wrong with its place.
+// Package sqlcheck has what the checks of silver.sql and of the gold models share. It parses and binds a file's SELECT,
+// and reports each fault with its place.
 package sqlcheck
 
 import (

@@ -143,9 +143,8 @@ func fetchBinaries(ctx context.Context, dist string, major int, acct *account, l
 	return os.Rename(unpacked, dist)
 }
 
-// unpack has the library download and unpack a version. The library would go on
-// to make and start a server of its own; a locale that does not exist stops it
-// right after the unpacking, so its error counts only when programs are missing.
+// unpack has the library download and unpack a version. The library would then start a server of its own. A locale that
+// does not exist stops it after unpacking, so its error counts only if programs are missing.
 func unpack(ctx context.Context, dir string, version embeddedpostgres.PostgresVersion) error {
 	server := embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
 		Version(version).

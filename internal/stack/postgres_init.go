@@ -66,9 +66,8 @@ func runTool(ctx context.Context, acct *account, stdin, program string, args ...
 	return nil
 }
 
-// endLeftover makes way for a new server over data. After a kill of the stack
-// the old server may still be on its way out; and its pid file may name a
-// process that by now is somebody else's, which would keep the new server from
+// endLeftover makes way for a new server over data. After a kill of the stack the old server may still be stopping. Its
+// pid file may also name a process that now belongs to something else, which would keep the new server from
 // starting.
 func endLeftover(ctx context.Context, data string) error {
 	path := filepath.Join(data, "postmaster.pid")

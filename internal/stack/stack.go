@@ -52,11 +52,10 @@ type Stack struct {
 	close    sync.Once
 }
 
-// Start brings up the three services and returns when each of them answers a
-// client that logs in. ctx bounds the start, not the life of the stack. It
-// fails, and leaves nothing running, when another stack uses the folder
-// (smelt.ErrLocked), or when a port is taken or a service does not come up; the
-// error's kind says which: smelt.ErrSource, smelt.ErrStore, smelt.ErrDatabase.
+// Start starts the three services and returns when each of them answers a client that logs in. ctx bounds the start, not
+// the life of the stack. It fails, and leaves nothing running, if another stack uses the folder (smelt.ErrLocked), if a
+// port is taken or if a service does not start. The error's kind says which service: smelt.ErrSource, smelt.ErrStore or
+// smelt.ErrDatabase.
 func Start(ctx context.Context, cfg Config) (*Stack, error) {
 	log := cfg.Log
 	if log == nil {

@@ -19,8 +19,8 @@ import (
 // tempPrefix begins the name of a file that is not wholly there yet.
 const tempPrefix = "incoming-"
 
-// cacheName is the name of a whole file: the hash of its key, its size, so that
-// one which lost its end in a power failure is known, and the key's suffix.
+// cacheName is the name of a complete file: the hash of its key, its size, which reveals a file truncated by a power
+// failure, and the key's suffix.
 var cacheName = regexp.MustCompile(`^([0-9a-f]{64})-([0-9]{1,18})(\.[a-z0-9]{1,16})?$`)
 
 func cacheID(key string) string {

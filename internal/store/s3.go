@@ -182,9 +182,8 @@ func (s *S3) Stat(ctx context.Context, key string) (smelt.Object, error) {
 	return describe(key, info), nil
 }
 
-// stat asks by HEAD. A refusal of that has no body, and so does not tell a
-// missing key from a missing bucket or, from versitygw, an unknown access key:
-// then it asks again by GET, whose refusal says why.
+// stat uses HEAD. An error reply to HEAD has no body. So it cannot distinguish a missing key from a missing bucket or,
+// with versitygw, an unknown access key. Then stat uses GET, whose error says why.
 func (s *S3) stat(ctx context.Context, key string) (minio.ObjectInfo, error) {
 	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	switch minio.ToErrorResponse(err).StatusCode {

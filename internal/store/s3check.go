@@ -15,9 +15,8 @@ import (
 // probePrefix is where Check puts the object that it tries the store with.
 const probePrefix = ".smelt/probe-"
 
-// Check finds out that the bucket is there, that the key and secret may list,
-// write and delete in it, and that the store enforces If-None-Match, without
-// which two writers of one position would both succeed.
+// Check verifies that the bucket exists, that the keys may list, write and delete in it, and that the store enforces
+// If-None-Match. Without that, two writers of one position would both succeed.
 func (s *S3) Check(ctx context.Context) error {
 	if _, err := s.List(ctx, probePrefix, "", 1); err != nil {
 		return err

@@ -67,9 +67,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// loan lends a body to one attempt. The HTTP transport may go on reading after
-// a request has been answered; once the loan has ended it gets nothing more, so
-// that the next attempt and the caller have the body to themselves.
+// loan lends a body to one attempt. The HTTP transport may read on after a request was answered. After the loan has ended
+// it gets nothing more, so that the next attempt and the caller can use the body.
 type loan struct {
 	watch *watch
 

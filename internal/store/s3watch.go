@@ -70,8 +70,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const maxRefusal = 64 << 10 // bytes: far above what an S3 says when it refuses
 
-// checkMissing refuses a 404 without a code of S3's, as a proxy gives it that does
-// not find the S3 itself: it would pass for the answer that an object is missing.
+// checkMissing rejects a 404 without an S3 error code, for example from a proxy that does not find the S3. It would
+// otherwise count as a missing object.
 func checkMissing(reply *http.Response) error {
 	said, err := io.ReadAll(io.LimitReader(reply.Body, maxRefusal))
 	if err = errors.Join(err, reply.Body.Close()); err != nil {

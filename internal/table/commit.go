@@ -53,10 +53,8 @@ type Change struct {
 	Properties map[string]string // of the table, set beside those that it has
 	Replace    bool              // Add holds the very rows of Remove: compaction
 
-	// Tag, when not empty, is the name of a tag that the same commit sets to the
-	// snapshot that the change is made from, so that what was there before it can be
-	// found again. A table without a snapshot gets none, and Expire drops the tag
-	// once it is TagAge old.
+	// Tag, if not empty, is a tag that the same commit sets to the snapshot before the change, so that it can be found
+	// again. A table without a snapshot gets none. Expire drops the tag after TagAge.
 	Tag string
 }
 
@@ -72,9 +70,8 @@ func (t *Table) Change(c Change) Edit {
 	return Edit{t, "commit to " + t.name, func(ctx context.Context, s *staged) error { return t.stage(ctx, s, c) }}
 }
 
-// awaitClock waits until this machine's clock is past the table's last change, when it
-// went back a little or another's is ahead: snapshots are looked up by their times, which
-// must not go back. Where that would take longer than maxClockBack it fails.
+// awaitClock waits until this machine's clock is past the table's last change, because snapshots are looked up by time and
+// times must not go back. If that would take longer than maxClockBack, it fails.
 func (t *Table) awaitClock(ctx context.Context) error {
 	for {
 		now := time.Now()

@@ -35,12 +35,11 @@ func (c Conflicts) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// With returns the table as it will be after a Change with these columns, so that files can be written
-// and described for that change. The table keeps all its columns. Missing columns are added, and are
-// NULL in existing files. Types are widened as Iceberg allows: integer to bigint, float to double, a
-// decimal to one of more digits before the point, a struct to one of more fields, also within structs
-// and lists. A column that is narrower than the table's, or missing from the columns, keeps the
-// table's type. Other changes are Conflicts. The view is not committed; commit the change to t.
+// With returns the table as it will be after a Change with these columns, so that files can be written for that change. The
+// table keeps all its columns. Missing columns are added, and are NULL in existing files. Types are widened as Iceberg
+// allows, also within structs and lists: integer to bigint, float to double, a decimal to more digits before the point,
+// a struct to more fields. A column that is narrower than the table's, or missing, keeps the table's type. Other changes
+// are Conflicts. The view is not committed; commit the change to t.
 func (t *Table) With(columns ...smelt.Column) (*Table, error) {
 	tx, err := t.ice.NewTransactionOnBranchWithError(ice.MainBranch)
 	if err != nil {

@@ -20,9 +20,8 @@ const (
 	// longer than queries that began on it take.
 	KeepGrace = 10 * time.Minute
 
-	// KeepHourly and KeepDaily are how long the last snapshot of each hour and of each
-	// day is kept when Retention does not say: a mistake of today is found by the hour,
-	// one of this month by the day.
+	// KeepHourly and KeepDaily are how long the last snapshot of each hour and of each day is kept by default. A mistake of
+	// today is found by hour, one of this month by day.
 	KeepHourly = 24 * time.Hour
 	KeepDaily  = 30 * 24 * time.Hour
 

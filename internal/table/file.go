@@ -25,13 +25,10 @@ type File struct {
 	made    time.Time // when it was described, by the clock on the wall; zero for a file of a table
 }
 
-// NewFile describes a Parquet file that was put at the key f.Path, so that a
-// Change can add it. The file must hold one partition: the values of
-// f.Partition are, by the partition field's name, for an identity field
-// ("city") the column's value (string, bool, an integer, or time.Time for
-// dates and timestamps), for year, month, day and hour ("event_time_day") the
-// transformed integer (years, months, days, hours since 1970), and nil for
-// NULL.
+// NewFile describes a Parquet file that was put at the key f.Path, so that a Change can add it. The file must hold one
+// partition. f.Partition has its values by the name of the partition field. For an identity field ("city") that is the
+// column's value: string, bool, an integer, or time.Time for dates and timestamps. For year, month, day and hour
+// ("event_time_day") it is the transformed integer (since 1970). nil means NULL.
 func (t *Table) NewFile(f smelt.DataFile) (File, error) {
 	file, err := t.newFile(f)
 	if err != nil {

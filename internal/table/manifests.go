@@ -24,12 +24,12 @@ const (
 	manyManifests = 50
 )
 
-// Scattered says whether to rewrite the manifests: there are more than manyManifests and more than twice
-// as many as needed, or as many entries of removed files, which outnumber the others.
+// Scattered says whether to rewrite the manifests. Either there are more than manyManifests and more than twice as many as
+// needed. Or there are as many entries of removed files, which outnumber the others.
 //
-// An append merges manifests once there are twenty. A commit that removes files, as all of gold's do,
-// merges none; then there is about one manifest per partition. Manifests of row-level deletes do not
-// count, because RewriteManifests keeps them.
+// An append merges manifests once there are twenty. A commit that removes files, as all of gold's do, merges none; then
+// there is about one manifest per partition. Manifests of row-level deletes do not count, because RewriteManifests keeps
+// them.
 func (h Health) Scattered() bool {
 	manifests := h.Manifests - h.deleteManifests
 	return manifests > manyManifests && manifests > 2*h.NeededManifests() ||

@@ -42,9 +42,9 @@ type metadataV2 struct {
 	PartitionStats     []ice.PartitionStatisticsFile `json:"partition-statistics,omitempty"`
 }
 
-// metadataJSON writes a metadata file, and returns the JSON of its snapshots too. Those
-// of the file before, by id, are not encoded again: iceberg-go goes over each snapshot
-// four times, which took two thirds of the CPU of a commit to a table of 250.
+// metadataJSON encodes a metadata file, and returns the JSON of its snapshots, too. It reuses that of the previous file, by
+// id. iceberg-go goes over each snapshot four times, which took two thirds of the CPU of a commit to a table with 250
+// snapshots.
 func metadataJSON(meta ice.Metadata, before map[int64][]byte) (data []byte, snapshots map[int64][]byte, err error) {
 	if meta.Version() != 2 {
 		data, err = json.Marshal(meta)

@@ -22,10 +22,9 @@ const FileAge = 36 * time.Hour
 // fenceProperty of a table says when it was last looked through for orphans.
 const fenceProperty = "smelt.cleaned"
 
-// Orphans returns the objects in a table's folder that were put before a time and that the table does not
-// have: in no snapshot of any branch or tag, nor as metadata. It returns none if the table's property
-// gc.enabled is false, or if another engine has put the table elsewhere than Create does, or another
-// table into its folder.
+// Orphans returns the objects in a table's folder that were put before a time and that the table does not have: in no
+// snapshot of any branch or tag, nor as metadata. It returns none if the table's property gc.enabled is false. It also
+// returns none if another engine has put the table elsewhere than Create does, or another table into its folder.
 func (l *Lake) Orphans(ctx context.Context, name string, before time.Time) (orphans []smelt.Object, err error) {
 	t, err := l.Load(ctx, name)
 	if err != nil {
@@ -111,9 +110,8 @@ func (t *Table) unreachedOf(ctx context.Context, objects []smelt.Object) (out []
 	return out, nil
 }
 
-// Objects returns the keys of all objects that the table has: data and delete
-// files, manifests and their lists of all snapshots, statistics, the metadata file
-// and those that it lists.
+// Objects returns the keys of all objects of the table: data and delete files, manifests and manifest lists of all
+// snapshots, statistics, the metadata file and the ones that it lists.
 func (t *Table) Objects(ctx context.Context) (map[string]bool, error) {
 	keys := map[string]bool{}
 	add := func(path string) { keys[t.lake.Key(path)] = true }

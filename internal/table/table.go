@@ -59,10 +59,9 @@ func (t *Table) Columns() []smelt.Column { return columns(t.ice.Schema().Fields(
 // DuckDB's COPY, with its braces: {"a": 1, "b": {__duckdb_field_id: 2, "x": 3}}.
 func (t *Table) FieldIDs() string { return fieldIDs(t.ice.Schema().Fields()) }
 
-// ParquetSchema returns the columns as the SQL that follows schema = in DuckDB's
-// read_parquet, which then finds them in a file by their ids: columns that have
-// been renamed since, or dropped and added again, are not mixed up, and those
-// that a file lacks are NULL. Fields of structs are found by name all the same.
+// ParquetSchema returns the columns as the SQL after schema = in DuckDB's read_parquet, which then finds columns by id. So
+// columns that were renamed, or dropped and added again, are not confused, and missing columns are NULL. Fields of structs
+// are still found by name.
 func (t *Table) ParquetSchema() string { return parquetSchema(t.ice.Schema().Fields()) }
 
 // StructFields returns the names of the fields of all structs in the columns, by

@@ -91,9 +91,8 @@ func (s *Server) Close() error {
 	return s.http.Shutdown(ctx)
 }
 
-// guard lets those through who show the token. Without one the server is on
-// loopback, where a page in a browser on this machine could still ask under a name
-// of its own; so the name has to be the machine's.
+// guard requires the token. Without a token the server is on loopback. A page in a browser on this machine could still send
+// requests under another host name, so the name must be this machine's.
 func (c Config) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown := []byte(r.Header.Get("Authorization"))

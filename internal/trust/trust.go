@@ -38,8 +38,8 @@ func Config(file string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Fault says in words what is wrong between a client and a server that were to
-// encrypt, or not to, and what to do; it is "" when err is about something else.
+// Fault explains what is wrong between a client and a server that disagree about encryption, and what to do. It is "" for
+// other errors.
 func Fault(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
