@@ -8,6 +8,7 @@ import (
 
 	"smelt"
 	"smelt/internal/duck"
+	"smelt/internal/human"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -32,7 +33,7 @@ func (j *Job) audit(ctx context.Context) error {
 			return err
 		}
 		if n > 0 {
-			failed = append(failed, fmt.Sprintf("%s do not meet the expectation %q", count(n, "rebuilt row"), x.Name))
+			failed = append(failed, fmt.Sprintf("%s do not meet the expectation %q", human.Count(n, "rebuilt row"), x.Name))
 		}
 	}
 	if len(j.Pipeline.Silver.Audit) > 0 {
@@ -88,7 +89,7 @@ func (j *Job) auditRows(ctx context.Context, staged []string) (failed []string, 
 			return nil, fmt.Errorf("audit %q: %w", a.Name, err)
 		}
 		if !met {
-			failed = append(failed, fmt.Sprintf("the audit %q is not met over %s", a.Name, count(j.counts().Replayed, "replayed record")))
+			failed = append(failed, fmt.Sprintf("the audit %q is not met over %s", a.Name, human.Count(j.counts().Replayed, "replayed record")))
 		}
 	}
 	return failed, nil

@@ -88,17 +88,3 @@ const (
 	chunkBytes   = 8 << 20
 	chunkObjects = 100
 )
-
-// chunks cuts objects, in their order, into parts.
-func chunks(refs []bronze.Ref) (out [][]bronze.Ref) {
-	var size int64
-	for _, r := range refs {
-		last := len(out) - 1
-		if last < 0 || size+r.Size > chunkBytes || len(out[last]) == chunkObjects {
-			out, size, last = append(out, nil), 0, last+1
-		}
-		out[last] = append(out[last], r)
-		size += r.Size
-	}
-	return out
-}

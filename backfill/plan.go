@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"smelt/internal/duck"
+	"smelt/internal/human"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -230,20 +231,20 @@ func (p Plan) String() string {
 	}
 	var parts []string
 	if p.Keys > 0 {
-		parts = append(parts, count(p.Keys, strings.TrimSuffix(p.KeyName, "_id")))
+		parts = append(parts, human.Count(p.Keys, strings.TrimSuffix(p.KeyName, "_id")))
 	}
 	noun := "row"
 	if p.Files == 0 {
 		noun = "record"
 	}
-	parts = append(parts, count(p.Records, noun), count(int64(p.Files), "file"))
+	parts = append(parts, human.Count(p.Records, noun), human.Count(int64(p.Files), "file"))
 	if p.Files == 0 {
 		parts = parts[:len(parts)-1]
 	}
 	if n := p.windows(); n > 0 {
-		parts = append(parts, count(n, "window"))
+		parts = append(parts, human.Count(n, "window"))
 	}
-	parts = append(parts, count(int64(p.Objects), "bronze object")+" ("+size(p.Bytes)+")")
+	parts = append(parts, human.Count(int64(p.Objects), "bronze object")+" ("+human.Bytes(p.Bytes)+")")
 	if p.Retired > 0 {
 		parts = append(parts, RetiredText(p.Retired))
 	}
@@ -256,7 +257,7 @@ func RetiredText(rows int64) string {
 	if rows == 1 {
 		records = "its record was"
 	}
-	return count(rows, "row") + " can no longer be replayed: " + records + " retired (retain: bronze)"
+	return human.Count(rows, "row") + " can no longer be replayed: " + records + " retired (retain: bronze)"
 }
 
 func (p Plan) windows() (n int64) {
@@ -264,29 +265,4 @@ func (p Plan) windows() (n int64) {
 		n += w.Windows
 	}
 	return n
-}
-
-// count writes a number with thousands apart, and its noun.
-func count(n int64, noun string) string {
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	if n != 1 {
-		noun += "s"
-	}
-	return digits + " " + noun
-}
-
-// size writes bytes in a fitting unit.
-func size(bytes int64) string {
-	switch {
-	case bytes < 1<<10:
-		return fmt.Sprintf("%d B", bytes)
-	case bytes < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
-	case bytes < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 }

@@ -11,6 +11,7 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/internal/duck"
+	"smelt/internal/staging"
 	"smelt/silver"
 )
 
@@ -60,7 +61,7 @@ func (j *Job) replay(ctx context.Context, p *piece, dir string) error {
 // replayObjects replays the missing records that are in some objects.
 func (j *Job) replayObjects(ctx context.Context, p *piece, refs []bronze.Ref, missing silver.Lineages, dir string) error {
 	dir = filepath.Join(dir, "bronze")
-	for _, chunk := range chunks(refs) {
+	for _, chunk := range staging.Batches(refs, func(r bronze.Ref) int64 { return r.Size }, chunkObjects, chunkBytes) {
 		err := j.replayChunk(ctx, p, chunk, missing, dir)
 		for duck.OutOfMemory(err) && j.refiner.Halve() {
 			err = j.replayChunk(ctx, p, chunk, missing, dir)

@@ -9,6 +9,7 @@ import (
 	"smelt"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -156,26 +157,13 @@ func (s *Stale) read(ctx context.Context, t *table.Table, files []table.File) (e
 		if err != nil {
 			return err
 		}
-		for _, batch := range batches(fresh[i]) {
+		for _, batch := range staging.Batches(fresh[i], staging.FileSize, scanFiles, staleBatch) {
 			if err := c.countIn(ctx, job, t, batch, chosen); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// batches cuts files into lots of some size.
-func batches(files []table.File) (lots [][]table.File) {
-	var bytes int64
-	for i, f := range files {
-		if i == 0 || bytes+f.Bytes > staleBatch || len(lots[len(lots)-1]) == scanFiles {
-			lots, bytes = append(lots, nil), 0
-		}
-		last := len(lots) - 1
-		lots[last], bytes = append(lots[last], f), bytes+f.Bytes
-	}
-	return lots
 }
 
 // countIn counts the chosen rows in some files.

@@ -19,7 +19,7 @@ func Floor(width time.Duration, silver ledger.Silver, gold ledger.Gold) time.Tim
 	if from.IsZero() {
 		return from
 	}
-	first := start(width, from)
+	first := Start(width, from)
 	if first.Before(from) {
 		first = first.Add(width)
 	}
@@ -28,5 +28,5 @@ func Floor(width time.Duration, silver ledger.Silver, gold ledger.Gold) time.Tim
 
 // Frozen says whether the window that a time lies in is before a floor.
 func Frozen(width time.Duration, t, floor time.Time) bool {
-	return !floor.IsZero() && start(width, t).Before(floor)
+	return !floor.IsZero() && Start(width, t).Before(floor)
 }

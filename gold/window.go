@@ -18,8 +18,8 @@ func bucket(width time.Duration, expr string) string {
 	return fmt.Sprintf("time_bucket(to_microseconds(%d), %s, TIMESTAMPTZ '1970-01-01 00:00:00+00')", width.Microseconds(), expr)
 }
 
-// start gives the start of the window that t lies in.
-func start(width time.Duration, t time.Time) time.Time {
+// Start is the start of the window of a width that t lies in. Windows count from 1970.
+func Start(width time.Duration, t time.Time) time.Time {
 	us, w := t.UnixMicro(), width.Microseconds()
 	rest := us % w
 	if rest < 0 {
@@ -48,7 +48,7 @@ func (s *Stage) touched(ctx context.Context, j *job) (windows []time.Time, behin
 	var read []table.File // files whose rows may lie in more than two windows
 	for _, f := range append(added, removed...) {
 		lo, hi, ok := f.Range(s.Pipeline.Events.Time)
-		switch first, last := start(s.Model.Window, lo), start(s.Model.Window, hi); {
+		switch first, last := Start(s.Model.Window, lo), Start(s.Model.Window, hi); {
 		case ok && Frozen(s.Model.Window, hi, j.floor):
 		case ok && last.Sub(first) <= s.Model.Window: // one window, or two, with a row at either end
 			found[first], found[last] = true, true
@@ -112,7 +112,7 @@ func (s *Stage) chunks(ctx context.Context, j job, files []table.File, windows [
 	unit := max(24*time.Hour, s.Model.Window)
 	days := map[time.Time]bool{}
 	for _, w := range windows {
-		days[start(unit, w)] = true
+		days[Start(unit, w)] = true
 	}
 	if j.all != "" {
 		if err := s.daysOf(ctx, unit, files, days); err != nil {
@@ -173,7 +173,7 @@ func (s *Stage) daysOf(ctx context.Context, unit time.Duration, files []table.Fi
 			silent = append(silent, f)
 			continue
 		}
-		for d := start(unit, lo); !d.After(hi); d = d.Add(unit) {
+		for d := Start(unit, lo); !d.After(hi); d = d.Add(unit) {
 			days[d] = true
 		}
 	}

@@ -72,7 +72,7 @@ func (s *Stage) cuts(ctx context.Context) (cuts []time.Time, err error) {
 		if err := rows.Scan(&w, &n); err != nil {
 			return nil, fmt.Errorf("rows of windows: %w", err)
 		}
-		switch d := start(24*time.Hour, w); {
+		switch d := Start(24*time.Hour, w); {
 		case !d.Equal(day):
 			day, sum = d, 0
 		case sum >= fileRows:

@@ -10,6 +10,7 @@ import (
 	"smelt"
 	"smelt/gold"
 	"smelt/internal/duck"
+	"smelt/internal/human"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
 )
@@ -91,7 +92,7 @@ func (r *recounting) compareModel(ctx context.Context, g goldTable) error {
 		first := g.ledger.Held[0]
 		r.mismatch("held", g.name, int64(n), []string{first.Start.Format(time.DateTime)},
 			"%s holds back %s, because %s.sql throws on the rows: %s, %s. Correct the SQL or the rows: the windows are then computed again.",
-			g.name, count(int64(n), "window"), g.model.Name, first.Start.Format(time.DateTime), first.Error)
+			g.name, human.Count(int64(n), "window"), g.model.Name, first.Start.Format(time.DateTime), first.Error)
 	}
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -237,7 +238,7 @@ func (c *comparison) finish(ctx context.Context) error {
 	}
 	c.mismatch("gold", c.name, lacking+surplus, windows,
 		"%s differs from %s.sql over silver: it lacks %s and has %s that the SQL does not return, in the windows of %s and perhaps others. Something other than smelt has changed it: drop the table, and the pipeline computes it again.",
-		c.name, c.model.Name, count(lacking, "row"), count(surplus, "row"), strings.Join(windows, ", "))
+		c.name, c.model.Name, human.Count(lacking, "row"), human.Count(surplus, "row"), strings.Join(windows, ", "))
 	return nil
 }
 

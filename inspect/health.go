@@ -10,6 +10,7 @@ import (
 
 	"smelt"
 	"smelt/bronze"
+	"smelt/internal/human"
 	"smelt/internal/table"
 	"smelt/silver"
 	"smelt/upkeep"
@@ -118,12 +119,12 @@ func (t *TableHealth) cells() []string {
 	}
 	average := "-"
 	if h.DataFiles > 0 {
-		average = Bytes(h.Bytes / h.DataFiles)
+		average = human.Bytes(h.Bytes / h.DataFiles)
 	}
 	if strings.HasPrefix(t.Table, "bronze.") {
 		return []string{files, average, "-", "-", "-", "-"}
 	}
-	return []string{files, average, fmt.Sprint(h.DeleteFiles), fmt.Sprint(h.Snapshots), fmt.Sprint(h.Manifests), Bytes(h.MetadataBytes + h.ManifestBytes)}
+	return []string{files, average, fmt.Sprint(h.DeleteFiles), fmt.Sprint(h.Snapshots), fmt.Sprint(h.Manifests), human.Bytes(h.MetadataBytes + h.ManifestBytes)}
 }
 
 // due says what comes next, and when.
@@ -136,16 +137,4 @@ func (t *TableHealth) due(now time.Time) string {
 		return t.Next.Kind + " now"
 	}
 	return t.Next.Kind + " in " + age(in.Seconds())
-}
-
-// Bytes writes bytes in the unit that fits.
-func Bytes(n int64) string {
-	f, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	for f >= 1024 && len(units) > 1 {
-		f, units = f/1024, units[1:]
-	}
-	if units[0] == "B" {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, units[0])
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"smelt"
 	"smelt/internal/duck"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 )
 
@@ -74,7 +76,7 @@ func (r *recounting) countQuarantine(ctx context.Context) error {
 // readFiles adds the lineage of data files to work.seen, and lets count look at
 // each batch of them.
 func (r *recounting) readFiles(ctx context.Context, list []table.File, columns []smelt.Column, layer int, count func(from string) error) error {
-	for _, batch := range batches(list) {
+	for _, batch := range staging.Batches(list, staging.FileSize, math.MaxInt, batchBytes) {
 		paths, release, err := r.Area.Fetch(ctx, batch)
 		if err != nil {
 			return err
@@ -90,19 +92,6 @@ func (r *recounting) readFiles(ctx context.Context, list []table.File, columns [
 		}
 	}
 	return nil
-}
-
-// batches cuts a list of files so that each part has about batchBytes.
-func batches(list []table.File) (out [][]table.File) {
-	var size int64
-	for _, f := range list {
-		if len(out) == 0 || size+f.Bytes > batchBytes {
-			out, size = append(out, nil), 0
-		}
-		out[len(out)-1] = append(out[len(out)-1], f)
-		size += f.Bytes
-	}
-	return out
 }
 
 // keys are the keys of both maps, sorted.

@@ -11,6 +11,7 @@ import (
 
 	"smelt/bronze"
 	"smelt/internal/duck"
+	"smelt/internal/human"
 )
 
 // prepare creates the tables of the recount. work.limits has, per partition, silver's position, how far bronze could
@@ -171,7 +172,7 @@ func (r *recounting) compareRetired(ctx context.Context) error {
 		}
 		r.mismatch("retired", "silver."+r.pipeline.Name, max(missing, -missing), []string{fmt.Sprintf("%d:%d", id, m.End-1)},
 			"Of partition %d retention has let %s with a value go from bronze, up to offset %d: silver and quarantine have %d of them. %s",
-			id, count(values, "record"), m.End, found, r.named(rollBack))
+			id, human.Count(values, "record"), m.End, found, r.named(rollBack))
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"smelt/internal/human"
 )
 
 // check is one equation over the lineage, by what breaks it. In its texts {} is
@@ -83,7 +85,7 @@ func (r *recounting) check(ctx context.Context, c check) error {
 		// It is only known how many rows were retired, not of which records.
 		r.verdict.Retired = min(n, l.Retired)
 		n -= r.verdict.Retired
-		says += fmt.Sprintf(", and retention took out %s only; perhaps", count(l.Retired, "row"))
+		says += fmt.Sprintf(", and retention took out %s only; perhaps", human.Count(l.Retired, "row"))
 		order = "o DESC, p" // it takes the oldest
 	}
 	if n == 0 {
@@ -102,7 +104,7 @@ func (r *recounting) check(ctx context.Context, c check) error {
 		mend = restore
 	}
 	r.mismatch(c.name, c.layer+"."+r.pipeline.Name, n, examples, "%s %s: %s. %s",
-		count(n, "record"), r.named(says), some(examples, n), r.named(mend))
+		human.Count(n, "record"), r.named(says), some(examples, n), r.named(mend))
 	return nil
 }
 
@@ -118,12 +120,4 @@ func some(examples []string, n int64) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-// count writes a number of things.
-func count(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

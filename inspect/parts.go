@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"smelt/gold"
 	"smelt/internal/table"
 )
 
@@ -26,7 +27,7 @@ func cut(list []table.File, column string, width time.Duration, maxBytes int64) 
 	for _, f := range list {
 		lo, _, known := f.Range(column)
 		if known {
-			starts = append(starts, start{floor(unit, lo), f.Bytes})
+			starts = append(starts, start{gold.Start(unit, lo), f.Bytes})
 		}
 	}
 	slices.SortFunc(starts, func(a, b start) int { return a.unit.Compare(b.unit) })
@@ -73,14 +74,4 @@ func (p part) where(time string) string {
 // literal writes a time as SQL, to the microsecond.
 func literal(t time.Time) string {
 	return "TIMESTAMPTZ '" + t.UTC().Format("2006-01-02 15:04:05.000000") + "+00'"
-}
-
-// floor is the start of the unit, counted from 1970, that t lies in.
-func floor(unit time.Duration, t time.Time) time.Time {
-	us, width := t.UnixMicro(), unit.Microseconds()
-	rest := us % width
-	if rest < 0 {
-		rest += width
-	}
-	return time.UnixMicro(us - rest).UTC()
 }

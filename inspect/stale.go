@@ -2,9 +2,9 @@ package inspect
 
 import (
 	"context"
-	"strconv"
 	"time"
 
+	"smelt/internal/human"
 	"smelt/internal/ledger"
 )
 
@@ -79,7 +79,7 @@ func (g *gathering) staleTrouble() {
 		}
 		if s.Unmatched > 0 && !g.Heals {
 			g.say(command, "%s of silver.%s found no row of %s, which has changed since; they are not healed because SMELT_HEAL=false.",
-				grouped(s.Unmatched, "row"), name, s.Reference)
+				human.Count(s.Unmatched, "row"), name, s.Reference)
 		}
 	}
 }
@@ -87,21 +87,9 @@ func (g *gathering) staleTrouble() {
 // rows writes how many rows there are, or may be.
 func (s Stale) rows() string {
 	if s.Exact {
-		return grouped(s.Rows, "row")
+		return human.Count(s.Rows, "row")
 	}
-	return "Up to " + grouped(s.Rows, "row")
-}
-
-// grouped writes a number of things, its thousands apart.
-func grouped(n int64, thing string) string {
-	digits := strconv.FormatInt(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	if n != 1 {
-		thing += "s"
-	}
-	return digits + " " + thing
+	return "Up to " + human.Count(s.Rows, "row")
 }
 
 func were(n int64) string {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"smelt/internal/human"
 )
 
 // partitionsShown is how many positions a line has room for.
@@ -39,7 +41,7 @@ func (s *Status) Text(colours bool) string {
 		fmt.Fprintf(&b, "  quarantined: %s\n", byReason(s.Quarantined))
 	}
 	if s.Unmatched != nil && *s.Unmatched > 0 {
-		fmt.Fprintf(&b, "  unmatched: %s\n", grouped(*s.Unmatched, "row"))
+		fmt.Fprintf(&b, "  unmatched: %s\n", human.Count(*s.Unmatched, "row"))
 	}
 	for _, r := range s.Stale {
 		if r.Rows > 0 {

@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
+
+	"smelt/internal/human"
 )
 
 // A record's value is shown up to so many lines of so many characters.
@@ -70,7 +72,7 @@ func (w *traceText) rows(g TracedWindow) {
 		w.b.WriteString("  " + strings.TrimRight(text, " \n") + "\n")
 	}
 	if more := g.Count - int64(len(g.Rows)); more > 0 {
-		fmt.Fprintf(&w.b, "  and %s more\n", count(more, "row"))
+		fmt.Fprintf(&w.b, "  and %s more\n", human.Count(more, "row"))
 	}
 }
 

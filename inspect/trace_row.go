@@ -3,10 +3,12 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 )
 
@@ -32,7 +34,7 @@ func (r *tracing) search(ctx context.Context, t *table.Table, list []table.File)
 	list = slices.DeleteFunc(slices.Clone(list), func(f table.File) bool {
 		return !within(f, columnPartition, int64(r.Partition)) || !within(f, columnOffset, r.Offset)
 	})
-	for _, batch := range batches(list) {
+	for _, batch := range staging.Batches(list, staging.FileSize, math.MaxInt, batchBytes) {
 		found, err := r.searchBatch(ctx, t, batch)
 		if err != nil || found != nil {
 			return found, err

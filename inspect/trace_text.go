@@ -6,6 +6,7 @@ import (
 
 	"smelt"
 	"smelt/bronze"
+	"smelt/internal/human"
 	"smelt/silver"
 )
 
@@ -75,7 +76,7 @@ func (w *traceText) record(t *Trace) {
 	}
 	w.head("bronze", o.Key)
 	pairs := [][2]string{
-		{"object", fmt.Sprintf("%d bytes of %s, positions %d to %d: %s, offsets %d to %d", o.Bytes, o.Codec, o.Start, o.End, count(o.Records, "record"), o.First, o.Last)},
+		{"object", fmt.Sprintf("%d bytes of %s, positions %d to %d: %s, offsets %d to %d", o.Bytes, o.Codec, o.Start, o.End, human.Count(o.Records, "record"), o.First, o.Last)},
 		{"written", o.Written.UTC().Format(moment) + " by " + printable(o.Writer)},
 		{"timestamp", "none"},
 		{"key", "none"},

@@ -25,7 +25,7 @@ func (r *tracing) findWindows(ctx context.Context) error {
 		return fmt.Errorf("%s of the silver row: %w", at.Column, err)
 	}
 	for _, g := range r.gold {
-		w, err := r.window(ctx, g, floor(g.model.Window, event))
+		w, err := r.window(ctx, g, gold.Start(g.model.Window, event))
 		if err != nil {
 			return fmt.Errorf("%s: %w", g.name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"smelt/bronze"
 	"smelt/gold"
 	"smelt/internal/duck"
+	"smelt/internal/human"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
 )
@@ -138,7 +139,7 @@ func (g *gathering) tableTrouble() {
 			g.say(query(fmt.Sprintf("FROM silver.%s WHERE %s BETWEEN '%s' AND '%s' LIMIT 10", name, duck.Quote(g.pipeline.Events.Time),
 				first.Start.Format(time.DateTime+"Z07:00"), first.Start.Add(t.model.Window).Format(time.DateTime+"Z07:00"))),
 				"%s holds back %s, because %s.sql throws on the rows: window %s, %s. Correct the SQL or the rows.",
-				t.name, grouped(int64(n), "window"), t.model.Name, first.Start.Format("2006-01-02 15:04"), first.Error)
+				t.name, human.Count(int64(n), "window"), t.model.Name, first.Start.Format("2006-01-02 15:04"), first.Error)
 		}
 	}
 	if reasons := g.recentRejects(); len(reasons) > 0 {
@@ -147,7 +148,7 @@ func (g *gathering) tableTrouble() {
 	}
 	if n := g.tables.silverLedger.Unmatched; n > 0 {
 		g.say(query("SELECT _unmatched, count(*) FROM silver."+name+" WHERE _unmatched IS NOT NULL GROUP BY ALL"),
-			"%s of silver.%s found no reference row.", grouped(n, "row"), name)
+			"%s of silver.%s found no reference row.", human.Count(n, "row"), name)
 	}
 	g.staleTrouble()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/chzyer/readline"
 
 	"smelt/internal/duck"
+	"smelt/internal/human"
 )
 
 const (
@@ -44,7 +45,7 @@ func (p *Printer) remark(r *duck.Result) error {
 	}
 	if len(rows) == 1 && len(r.Columns) == 1 && r.Columns[0].Name == "Count" {
 		n, _ := strconv.ParseInt(rows[0][0].Text, 10, 64)
-		_, err = fmt.Fprintln(p.Err, counted(n, "row"))
+		_, err = fmt.Fprintln(p.Err, human.Count(n, "row"))
 		return err
 	}
 	_, err = fmt.Fprintln(p.Err, "done")
@@ -171,12 +172,12 @@ func (b *box) cell(s string, w int, rightAligned bool, style string) {
 
 // footer counts the rows, and how many are not shown.
 func (b *box) footer(shown, total int64) string {
-	text := counted(total, "row")
+	text := human.Count(total, "row")
 	if shown < total {
-		text += fmt.Sprintf(", the first %s shown; --csv and --json give all", grouped(shown))
+		text += fmt.Sprintf(", the first %s shown; --csv and --json give all", human.Number(shown))
 	}
 	if hidden := len(b.columns) - len(b.widths); hidden > 0 {
-		text += fmt.Sprintf(", %d of %s shown", len(b.widths), counted(int64(len(b.columns)), "column"))
+		text += fmt.Sprintf(", %d of %s shown", len(b.widths), human.Count(int64(len(b.columns)), "column"))
 	}
 	if b.colour {
 		return dim + text + reset
@@ -224,21 +225,4 @@ func cut(s string, w int) string {
 		runes = runes[:len(runes)-1]
 	}
 	return string(runes) + "…"
-}
-
-// counted writes "1 row", "1,234 rows".
-func counted(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return grouped(n) + " " + what
-}
-
-// grouped writes a number with commas.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

@@ -13,6 +13,7 @@ import (
 	"smelt"
 	"smelt/inspect"
 	"smelt/internal/duck"
+	"smelt/internal/human"
 	"smelt/internal/table"
 )
 
@@ -79,7 +80,7 @@ func (s *Shell) list(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		printTable(out, "bronze."+p.Name, s.bronzeAlias(p), counted(records, "record"))
+		printTable(out, "bronze."+p.Name, s.bronzeAlias(p), human.Count(records, "record"))
 		for _, t := range s.tables(p) {
 			rows, err := s.rows(ctx, t.name)
 			if err != nil {
@@ -95,7 +96,7 @@ func (s *Shell) list(ctx context.Context, w io.Writer) error {
 	for _, line := range names {
 		name, rows, _ := strings.Cut(line, " ")
 		n, _ := strconv.ParseInt(rows, 10, 64)
-		printTable(out, "reference."+name, "", counted(n, "row"))
+		printTable(out, "reference."+name, "", human.Count(n, "row"))
 	}
 	return out.Flush()
 }
@@ -139,5 +140,5 @@ func total(snapshot table.Snapshot) string {
 	if err != nil {
 		return ""
 	}
-	return counted(n, "row")
+	return human.Count(n, "row")
 }

@@ -8,6 +8,7 @@ import (
 
 	"smelt"
 	"smelt/bronze"
+	"smelt/internal/human"
 	"smelt/internal/ledger"
 	"smelt/silver"
 )
@@ -81,7 +82,7 @@ func (m *merging) planClean(ctx context.Context, now time.Time) ([]Job, error) {
 		before := Size{len(l.Keys), l.Bytes}
 		jobs = append(jobs, Job{
 			Table: "bronze." + m.Pipeline.Name, Kind: KindClean, Before: before,
-			What: fmt.Sprintf("partition %d: %s in a merged one", l.Partition, counted(len(l.Keys), "object")),
+			What: fmt.Sprintf("partition %d: %s in a merged one", l.Partition, human.Count(int64(len(l.Keys)), "object")),
 			Run: func(ctx context.Context) (Done, error) {
 				err := m.merger.Clean(ctx, l)
 				if errors.Is(err, smelt.ErrNotFound) {

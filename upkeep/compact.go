@@ -11,6 +11,7 @@ import (
 
 	"smelt"
 	"smelt/gold"
+	"smelt/internal/human"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -89,7 +90,7 @@ func (c *compactor) plan(ctx context.Context, now time.Time) ([]Job, error) {
 		before := m.size()
 		jobs = append(jobs, Job{
 			Table: c.table, Kind: KindCompact, Before: before, After: Size{1, before.Bytes},
-			What: partitionText(m.files[0].Partition) + counted(before.Files, "small file"),
+			What: partitionText(m.files[0].Partition) + human.Count(int64(before.Files), "small file"),
 			Run:  func(ctx context.Context) (Done, error) { return c.note(ctx, m) },
 		})
 	}

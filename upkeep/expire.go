@@ -8,6 +8,7 @@ import (
 
 	"smelt"
 	"smelt/gold"
+	"smelt/internal/human"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
 	"smelt/silver"
@@ -46,7 +47,7 @@ func (e *expirer) plan(ctx context.Context, _ time.Time) ([]Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Job{{Table: e.name, Kind: KindExpire, What: counted(found, "snapshot"), Run: e.run}}, nil
+	return []Job{{Table: e.name, Kind: KindExpire, What: human.Count(int64(found), "snapshot"), Run: e.run}}, nil
 }
 
 func (e *expirer) run(ctx context.Context) (Done, error) {

@@ -12,7 +12,6 @@ var (
 	Orphans     = orphans
 	Manifests   = manifests
 	CheckFields = checkFields
-	Batches     = batches
 )
 
 // Rejects are the files by which retention of bronze knows what quarantine may need.

@@ -39,14 +39,6 @@ type Size struct {
 // plus adds up.
 func (s Size) plus(o Size) Size { return Size{s.Files + o.Files, s.Bytes + o.Bytes} }
 
-// counted writes a number and its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // Task is one kind of work on one table.
 type Task struct {
 	Table string        // "silver.sensors", "bronze.sensors"

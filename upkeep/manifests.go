@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/human"
 	"smelt/internal/table"
 )
 
@@ -40,7 +41,7 @@ func (l *lister) plan(ctx context.Context, _ time.Time) ([]Job, error) {
 	}
 	return []Job{{
 		Table: l.table, Kind: KindManifests, Before: manifestSize(h), After: Size{h.NeededManifests(), h.ManifestBytes},
-		What: counted(h.Manifests, "manifest") + " of " + counted(int(h.DataFiles), "file"),
+		What: human.Count(int64(h.Manifests), "manifest") + " of " + human.Count(h.DataFiles, "file"),
 		Run:  l.run,
 	}}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/human"
 	"smelt/internal/table"
 )
 
@@ -44,7 +45,7 @@ func (s *sweeper) plan(ctx context.Context, now time.Time) ([]Job, error) {
 	}
 	return []Job{{
 		Table: s.table, Kind: KindOrphans, Before: objectsSize(found),
-		What: counted(len(found), "file") + " that no snapshot refers to",
+		What: human.Count(int64(len(found)), "file") + " that no snapshot refers to",
 		Run:  func(ctx context.Context) (Done, error) { return s.run(ctx, found) },
 	}}, nil
 }

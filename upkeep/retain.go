@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/human"
 	"smelt/internal/table"
 )
 
@@ -87,7 +88,7 @@ func sizeOf(files []table.File) (s Size) {
 
 // goes writes what goes.
 func goes(files []table.File, cutoff time.Time) string {
-	return fmt.Sprintf("%s from before %s", counted(int(rowsOf(files)), "row"), cutoff.UTC().Format(time.DateTime))
+	return fmt.Sprintf("%s from before %s", human.Count(rowsOf(files), "row"), cutoff.UTC().Format(time.DateTime))
 }
 
 // So many files, and so many bytes of them, are on the local disk at a time.
@@ -95,17 +96,3 @@ const (
 	batchFiles = 500
 	batchBytes = 256 << 20
 )
-
-// batches cuts a list of files into parts of that size, of one file at least.
-func batches(files []table.File) (out [][]table.File) {
-	var bytes int64
-	for _, f := range files {
-		last := len(out) - 1
-		if last < 0 || len(out[last]) == batchFiles || bytes+f.Bytes > batchBytes {
-			out, bytes, last = append(out, nil), 0, last+1
-		}
-		out[last] = append(out[last], f)
-		bytes += f.Bytes
-	}
-	return out
-}

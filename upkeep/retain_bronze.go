@@ -12,6 +12,7 @@ import (
 	"smelt/bronze"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -134,7 +135,7 @@ func (r bronzeRetention) quarantined(ctx context.Context, run bronze.Run) (offse
 		{Name: "_partition_id", Type: smelt.Type{Name: "bigint"}},
 		{Name: "_partition_offset", Type: smelt.Type{Name: "bigint"}},
 	}
-	for _, batch := range batches(files) {
+	for _, batch := range staging.Batches(files, staging.FileSize, batchFiles, batchBytes) {
 		paths, release, err := r.Area.Fetch(ctx, batch)
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"smelt/gold"
 	"smelt/internal/duck"
 	"smelt/internal/ledger"
+	"smelt/internal/staging"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -186,7 +187,7 @@ func (r silverRetention) unmatched(ctx context.Context, t *table.Table, files []
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	for _, batch := range batches(files) {
+	for _, batch := range staging.Batches(files, staging.FileSize, batchFiles, batchBytes) {
 		paths, release, err := r.Area.Fetch(ctx, batch)
 		if err != nil {
 			return 0, err

@@ -335,27 +335,3 @@ func TestRetainDeath(t *testing.T) {
 		}
 	}
 }
-
-// TestBatches cuts lists of files, by their MiB, into parts that fit the local disk.
-func TestBatches(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ sizes, want []int }{
-		{nil, nil},
-		{[]int{100, 100, 56}, []int{3}},
-		{[]int{100, 100, 57, 1}, []int{2, 2}},
-		{[]int{300, 300, 1}, []int{1, 1, 1}},
-		{make([]int, 1001), []int{500, 500, 1}},
-	} {
-		var files []table.File
-		for _, s := range c.sizes {
-			files = append(files, table.File{Bytes: int64(s) << 20})
-		}
-		var got []int
-		for _, b := range upkeep.Batches(files) {
-			got = append(got, len(b))
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%v: got %v, want %v", c.sizes, got, c.want)
-		}
-	}
-}

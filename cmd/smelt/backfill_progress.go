@@ -8,6 +8,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"smelt/backfill"
+	"smelt/internal/human"
 )
 
 // meterEvery is how often progress is printed without a terminal.
@@ -68,7 +69,7 @@ func (m *meter) done() {
 
 // counted says what is being done, and how far it has got.
 func counted(p backfill.Progress) string {
-	return fmt.Sprintf("%s: %s of %s", p.Doing, grouped(p.Records), amount(p.Total, "record"))
+	return fmt.Sprintf("%s: %s of %s", p.Doing, human.Number(p.Records), amount(p.Total, "record"))
 }
 
 // progressLine says how far it has got after a while, how fast, and how long the
@@ -79,5 +80,5 @@ func progressLine(p backfill.Progress, took time.Duration) string {
 		return counted(p)
 	}
 	left := time.Duration(float64(p.Total-p.Records) / rate * float64(time.Second))
-	return fmt.Sprintf("%s, %s a second, %s left", counted(p), grouped(int64(rate)), left.Round(time.Second))
+	return fmt.Sprintf("%s, %s a second, %s left", counted(p), human.Number(int64(rate)), left.Round(time.Second))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"smelt/backfill"
+	"smelt/internal/human"
 )
 
 // planText writes a plan: a line, and one a model where there are several.
@@ -56,20 +57,20 @@ func changes(r outcome) string {
 	}
 	d := r.Result
 	fmt.Fprintf(&b, "published: silver.%s, in one snapshot\n", r.Plan.Pipeline)
-	line("rows", "%s → %s · %s, %s added, %s removed", grouped(d.RowsWere), grouped(d.Rows), amountOf(d.Differing, "differs", "differ"), grouped(d.Entered), grouped(d.Departed))
+	line("rows", "%s → %s · %s, %s added, %s removed", human.Number(d.RowsWere), human.Number(d.Rows), amountOf(d.Differing, "differs", "differ"), human.Number(d.Entered), human.Number(d.Departed))
 	if d.Retired > 0 {
 		line("retired", "%s", backfill.RetiredText(d.Retired))
 	}
 	if len(d.Rejected)+len(d.Released) > 0 {
 		line("quarantine", "in: %s · out: %s", reasons(d.Rejected), reasons(d.Released))
 	}
-	line("files", "%s → %s", grouped(int64(d.Removed)), grouped(int64(d.Added)))
+	line("files", "%s → %s", human.Number(int64(d.Removed)), human.Number(int64(d.Added)))
 	for _, w := range r.Windows {
 		line("gold", "%s of %s", amount(w.Windows, "window"), w.Table)
 	}
 	line("snapshot", "%d → %d", d.Before, d.After)
 	line("stream", "waited %.2f s", d.Pause.Seconds())
-	line("took", "%.1f s; replayed %s, %s a second", r.Seconds, amount(d.Replayed, "record"), grouped(int64(float64(d.Replayed)/max(r.replaying.Seconds(), 0.001))))
+	line("took", "%.1f s; replayed %s, %s a second", r.Seconds, amount(d.Replayed, "record"), human.Number(int64(float64(d.Replayed)/max(r.replaying.Seconds(), 0.001))))
 	if d.Tag != "" {
 		line("old answer", `./scripts/query.sh --at %s -c "…"`, d.Tag)
 	}
@@ -88,7 +89,7 @@ func reasons(counts map[string]int64) string {
 		return strings.Compare(a, b)
 	})
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %s", grouped(counts[name]), name)
+		names[i] = fmt.Sprintf("%s %s", human.Number(counts[name]), name)
 	}
 	return strings.Join(names, ", ")
 }
@@ -100,5 +101,5 @@ func amountOf(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return grouped(n) + " " + many
+	return human.Number(n) + " " + many
 }

@@ -11,7 +11,7 @@ import (
 	"smelt"
 	"smelt/bronze"
 	"smelt/gold"
-	"smelt/inspect"
+	"smelt/internal/human"
 	"smelt/internal/ledger"
 	"smelt/silver"
 	"smelt/upkeep"
@@ -199,6 +199,6 @@ func dropTable(ctx context.Context, l *lake, name string, io *streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; once more, and it goes on from there", err)
 	}
-	_, err = fmt.Fprintf(io.Out, "%s was deleted: %s, %s\n", name, amount(int64(gone.Objects), "object"), inspect.Bytes(gone.Bytes))
+	_, err = fmt.Fprintf(io.Out, "%s was deleted: %s, %s\n", name, amount(int64(gone.Objects), "object"), human.Bytes(gone.Bytes))
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"smelt"
-	"smelt/inspect"
+	"smelt/internal/human"
 	"smelt/internal/table"
 	"smelt/silver"
 )
@@ -31,7 +31,7 @@ func (d dropping) text(ctx context.Context, l *lake) (string, error) {
 		for _, o := range d.bronze {
 			n += o.Size
 		}
-		rows = append(rows, []string{"  bronze." + d.pipeline, "", amount(int64(len(d.bronze)), "object") + ", " + inspect.Bytes(n), ""})
+		rows = append(rows, []string{"  bronze." + d.pipeline, "", amount(int64(len(d.bronze)), "object") + ", " + human.Bytes(n), ""})
 	}
 	for _, line := range align(rows, 1) {
 		fmt.Fprintln(&b, strings.TrimRight(line, " "))
@@ -83,5 +83,5 @@ func describeDrop(ctx context.Context, l *lake, name string) ([]string, error) {
 	if len(names) > 0 {
 		with = "with the tags and branches " + strings.Join(names, ", ")
 	}
-	return []string{"  " + name, rows, amount(int64(size.Objects), "object") + ", " + inspect.Bytes(size.Bytes), with}, nil
+	return []string{"  " + name, rows, amount(int64(size.Objects), "object") + ", " + human.Bytes(size.Bytes), with}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"smelt/internal/human"
 )
 
 // historyWidth is how wide a line of a history may get; names that do not fit go
@@ -54,10 +56,10 @@ func (e entry) by() string {
 func (e entry) changed() string {
 	var out []string
 	if e.Added != nil && *e.Added != 0 {
-		out = append(out, "+"+grouped(*e.Added))
+		out = append(out, "+"+human.Number(*e.Added))
 	}
 	if e.Removed != nil && *e.Removed != 0 {
-		out = append(out, "-"+grouped(*e.Removed))
+		out = append(out, "-"+human.Number(*e.Removed))
 	}
 	return strings.Join(out, " ")
 }
@@ -82,16 +84,7 @@ func number(n *int64) string {
 	if n == nil {
 		return "?"
 	}
-	return grouped(*n)
-}
-
-// grouped writes a number with commas.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return human.Number(*n)
 }
 
 // align pads the cells of each column to one width, two spaces apart; those of

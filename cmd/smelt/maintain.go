@@ -10,7 +10,7 @@ import (
 
 	"smelt"
 	"smelt/bronze"
-	"smelt/inspect"
+	"smelt/internal/human"
 	"smelt/internal/line"
 	"smelt/internal/table"
 	"smelt/upkeep"
@@ -202,7 +202,7 @@ func sized(s upkeep.Size) string {
 	case s.Bytes == 0:
 		return amount(int64(s.Files), "file")
 	}
-	return fmt.Sprintf("%s, %s", amount(int64(s.Files), "file"), inspect.Bytes(s.Bytes))
+	return fmt.Sprintf("%s, %s", amount(int64(s.Files), "file"), human.Bytes(s.Bytes))
 }
 
 // These bound the settings. With lower values, files that others still read or are about to commit could be deleted.

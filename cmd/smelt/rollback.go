@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/human"
 	"smelt/internal/ledger"
 	"smelt/internal/table"
 	"smelt/silver"
@@ -123,9 +124,9 @@ func (c rollbackCmd) unknown(to table.Snapshot) error {
 func replay(now, then ledger.Silver) string {
 	switch n := now.Records - then.Records; {
 	case n > 0:
-		return fmt.Sprintf("Positions go along: %s records are read again from bronze.", grouped(n))
+		return fmt.Sprintf("Positions go along: %s records are read again from bronze.", human.Number(n))
 	case n < 0:
-		return fmt.Sprintf("Positions go along: %s records more have been read there.", grouped(-n))
+		return fmt.Sprintf("Positions go along: %s records more have been read there.", human.Number(-n))
 	}
 	return "Positions stay: no record is read again."
 }

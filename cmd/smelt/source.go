@@ -11,6 +11,7 @@ import (
 
 	"smelt"
 	"smelt/bronze"
+	"smelt/internal/human"
 )
 
 // sourceCmd shows how the logs of a pipeline's partitions continue what the lake has,
@@ -162,20 +163,20 @@ func (j *joints) text(shown []shownPartition) string {
 func (p *shownPartition) state() string {
 	switch {
 	case p.Start == nil:
-		return fmt.Sprintf("the lake has it up to %s; the topic has no such partition now", grouped(*p.Next))
+		return fmt.Sprintf("the lake has it up to %s; the topic has no such partition now", human.Number(*p.Next))
 	case p.Lake == nil:
-		return fmt.Sprintf("the lake has nothing of it; the topic holds %s to %s", grouped(*p.Start), grouped(*p.End))
+		return fmt.Sprintf("the lake has nothing of it; the topic holds %s to %s", human.Number(*p.Start), human.Number(*p.End))
 	case *p.Lake != *p.Next:
-		return fmt.Sprintf("the lake has it up to %s, as %s of its own; the topic holds %s to %s", grouped(*p.Next), grouped(*p.Lake), grouped(*p.Start), grouped(*p.End))
+		return fmt.Sprintf("the lake has it up to %s, as %s of its own; the topic holds %s to %s", human.Number(*p.Next), human.Number(*p.Lake), human.Number(*p.Start), human.Number(*p.End))
 	}
-	return fmt.Sprintf("the lake has it up to %s; the topic holds %s to %s", grouped(*p.Next), grouped(*p.Start), grouped(*p.End))
+	return fmt.Sprintf("the lake has it up to %s; the topic holds %s to %s", human.Number(*p.Next), human.Number(*p.Start), human.Number(*p.End))
 }
 
 // String says what was decided.
 func (s shownSeam) String() string {
-	what := fmt.Sprintf("a gap, %s to %s in the lake", grouped(s.Start), grouped(s.End))
+	what := fmt.Sprintf("a gap, %s to %s in the lake", human.Number(s.Start), human.Number(s.End))
 	if s.Kind == bronze.SeamLog {
-		what = fmt.Sprintf("another log from %s in the lake on, where offsets are the topic's plus %s", grouped(s.End), grouped(s.Base))
+		what = fmt.Sprintf("another log from %s in the lake on, where offsets are the topic's plus %s", human.Number(s.End), human.Number(s.Base))
 	}
 	if s.Why != "" {
 		what += fmt.Sprintf(" (%s)", s.Why)

@@ -9,6 +9,7 @@ import (
 
 	"smelt"
 	"smelt/bronze"
+	"smelt/internal/human"
 )
 
 // sourceAcceptGapCmd accepts gaps.
@@ -39,7 +40,7 @@ func (c sourceAcceptGapCmd) Run(ctx context.Context, s *settings, io *streams) e
 
 func (c sourceAcceptGapCmd) run(ctx context.Context, s *settings, objects smelt.Store, io *streams) error {
 	return c.decide(ctx, s, objects, io, []bronze.Misfit{bronze.MisfitGap}, func(stop *bronze.Stop, _ smelt.Extent) (int64, string, error) {
-		return stop.From(), fmt.Sprintf("%s deleted offsets are given up", grouped(stop.From()-stop.Next())), nil
+		return stop.From(), fmt.Sprintf("%s deleted offsets are given up", human.Number(stop.From()-stop.Next())), nil
 	})
 }
 
@@ -58,12 +59,12 @@ func (c sourceSwitchCmd) run(ctx context.Context, s *settings, objects smelt.Sto
 		if err != nil {
 			return 0, "", err
 		}
-		will := fmt.Sprintf("of the topic, %s offsets will be read", grouped(max(0, log.End-from)))
+		will := fmt.Sprintf("of the topic, %s offsets will be read", human.Number(max(0, log.End-from)))
 		switch first := stop.From(); {
 		case from > first:
-			will += fmt.Sprintf(", and %s are left out", grouped(from-first))
+			will += fmt.Sprintf(", and %s are left out", human.Number(from-first))
 		case from < first:
-			will += fmt.Sprintf(", of which the lake may have %s already", grouped(first-from))
+			will += fmt.Sprintf(", of which the lake may have %s already", human.Number(first-from))
 		}
 		return from, will, nil
 	})
@@ -117,7 +118,7 @@ func (d decision) decide(ctx context.Context, s *settings, objects smelt.Store, 
 		if from[i], will, err = choose(stop, j.source.Partitions[stop.Partition]); err != nil {
 			return err
 		}
-		fmt.Fprintf(io.Out, "partition %d: %s\n  it goes on at %s: %s\n", stop.Partition, stop.Wrong(), grouped(from[i]), will)
+		fmt.Fprintf(io.Out, "partition %d: %s\n  it goes on at %s: %s\n", stop.Partition, stop.Wrong(), human.Number(from[i]), will)
 	}
 	if !d.Yes {
 		if err := ask(ctx, io, "Go on so?"); err != nil {
@@ -132,7 +133,7 @@ func (d decision) decide(ctx context.Context, s *settings, objects smelt.Store, 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(io.Out, "partition %d goes on: offset %s of the topic is %s in the lake\n", stop.Partition, grouped(from[i]), grouped(from[i]+seam.Base))
+		fmt.Fprintf(io.Out, "partition %d goes on: offset %s of the topic is %s in the lake\n", stop.Partition, human.Number(from[i]), human.Number(from[i]+seam.Base))
 	}
 	_, err = fmt.Fprintln(io.Err, "smelt run goes on within some seconds.")
 	return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"smelt"
+	"smelt/internal/human"
 	"smelt/internal/table"
 )
 
@@ -91,7 +92,7 @@ func asUsage(err error) error {
 func described(s table.Snapshot) string {
 	text := fmt.Sprintf("snapshot %d of %s UTC", s.ID, s.Time.Format(time.DateTime))
 	if n := figure(s, "total-records"); n != nil {
-		text += fmt.Sprintf(", %s rows", grouped(*n))
+		text += fmt.Sprintf(", %s rows", human.Number(*n))
 	}
 	return text
 }

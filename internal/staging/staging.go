@@ -157,3 +157,20 @@ func (a Area) Fetch(ctx context.Context, files []table.File) (paths []string, re
 	}
 	return paths, release, nil
 }
+
+// Batches divides items, in their order, into parts of at most so many items and about so
+// many bytes, with one item at least.
+func Batches[T any](items []T, size func(T) int64, most int, mostBytes int64) (out [][]T) {
+	var bytes int64
+	for _, item := range items {
+		n, last := size(item), len(out)-1
+		if last < 0 || len(out[last]) == most || bytes+n > mostBytes {
+			out, bytes, last = append(out, nil), 0, last+1
+		}
+		out[last], bytes = append(out[last], item), bytes+n
+	}
+	return out
+}
+
+// FileSize is the size of a file, for [Batches].
+func FileSize(f table.File) int64 { return f.Bytes }

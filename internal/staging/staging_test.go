@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -296,5 +297,29 @@ func TestRelation(t *testing.T) {
 	narrow := staging.Relation("(SELECT 'x' AS city, 7::INTEGER AS n)", w.table, []smelt.Column{column("n", "integer"), column("city", "varchar")})
 	if got, err := w.session.Describe(t.Context(), "FROM "+narrow); err != nil || !reflect.DeepEqual(got, w.table.Columns()) {
 		t.Errorf("of a narrower column: got %v, %v, want %v", got, err, w.table.Columns())
+	}
+}
+
+// TestBatches divides lists of files, by their MiB.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ sizes, want []int }{
+		{nil, nil},
+		{[]int{100, 100, 56}, []int{3}},
+		{[]int{100, 100, 57, 1}, []int{2, 2}},
+		{[]int{300, 300, 1}, []int{1, 1, 1}},
+		{make([]int, 1001), []int{500, 500, 1}},
+	} {
+		var files []table.File
+		for _, s := range c.sizes {
+			files = append(files, table.File{Bytes: int64(s) << 20})
+		}
+		var got []int
+		for _, b := range staging.Batches(files, staging.FileSize, 500, 256<<20) {
+			got = append(got, len(b))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %v, want %v", c.sizes, got, c.want)
+		}
 	}
 }
