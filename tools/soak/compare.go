@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// detailed is how many differences of a kind are told one by one.
+// detailed is how many differences of a kind are reported one by one.
 const detailed = 5
 
 // rows are what was read of a table: keys and the other cells, and the keys that came
@@ -25,7 +25,7 @@ func (r *rows) add(cells []string, keys int) {
 	r.table[key] = join(cells[keys:]...)
 }
 
-// compare says how what a table holds differs from what it has to.
+// compare reports how a table differs from its expected content.
 func compare(name string, want table, got rows) (differences []string, n int) {
 	kinds := map[string][]string{}
 	note := func(kind, text string) { kinds[kind] = append(kinds[kind], text) }

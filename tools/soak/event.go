@@ -63,7 +63,7 @@ func newMaker(seed uint64, pipeline string) *maker {
 	return &maker{rng: random(seed, "events "+pipeline), prefix: pipeline}
 }
 
-// next gives an event its key and, when it is to be odd, its kind.
+// next gives an event its key, and its kind if it will be odd.
 func (m *maker) next(odd ...kind) (key string, k kind) {
 	m.n++
 	key = fmt.Sprintf("%s-%d", m.prefix, m.n)

@@ -73,10 +73,10 @@ func cleanEnvironment() (env []string) {
 	return env
 }
 
-// home is the state folder of what runs under a name.
+// home is the state folder of a named process.
 func (f *fleet) home(name string) string { return filepath.Join(f.dir, name) }
 
-// env is the environment of what runs under a name, with settings.
+// env is the environment of a named process, with settings.
 func (f *fleet) env(name string, settings ...string) []string {
 	return slices.Concat(f.base, policy, []string{"SMELT_HOME=" + f.home(name), "SMELT_PIPELINES=" + filepath.Join(f.dir, "pipelines")}, settings)
 }
@@ -151,11 +151,11 @@ func (f *fleet) awaitReady(ctx context.Context, name string, p *process) bool {
 	}
 }
 
-// watch notes when a process ends that was not told to.
+// watch reports a process that ends without being stopped.
 func (f *fleet) watch(p *process) {
 	<-p.ended
 	if !p.ending.Load() {
-		f.t.discrepancy("%s ended by itself, with exit code %d; the end of its log:\n%s", p.name, p.code, tail(p.log))
+		f.t.discrepancy("%s ended unexpectedly, with exit code %d; the end of its log:\n%s", p.name, p.code, tail(p.log))
 	}
 }
 
@@ -233,7 +233,7 @@ func (f *fleet) killPostgres() error {
 	line, _, _ := strings.Cut(string(text), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || !childOf(pid, stack.pid) {
-		return fmt.Errorf("process %q is no child of the stack's", line)
+		return fmt.Errorf("process %q is not a child of the stack", line)
 	}
 	return syscall.Kill(pid, syscall.SIGKILL)
 }

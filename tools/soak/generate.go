@@ -55,7 +55,7 @@ func (g *generator) send(ctx context.Context, e event, partition int32) {
 		Topic: g.pipeline.topic, Partition: partition, Key: []byte(e.key), Value: e.value,
 		Headers: []kgo.RecordHeader{{Key: kindHeader, Value: []byte(e.kind)}},
 	}
-	// Not with the generator's context: what was begun is to be sent.
+	// It does not use the generator's context: events that were begun are still sent.
 	g.client.Produce(context.WithoutCancel(ctx), record, func(r *kgo.Record, err error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()

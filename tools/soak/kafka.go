@@ -26,7 +26,7 @@ func openTopics(brokers string) (*topics, error) {
 		kgo.MaxBufferedRecords(100_000), // what a stop of the stack holds up
 		kgo.ProducerLinger(5*time.Millisecond),
 		kgo.MetadataMinAge(time.Second),
-		kgo.RetryTimeout(time.Second), // of requests that are no records: whoever asks asks again
+		kgo.RetryTimeout(time.Second), // of requests other than records; the caller retries
 	)
 	if err != nil {
 		return nil, err

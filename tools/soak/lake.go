@@ -45,8 +45,7 @@ func (f *fleet) readTable(ctx context.Context, statement string, keys int, float
 // place of a record in a layer, as SQL.
 const placeSQL = "_partition_id || ':' || _partition_offset"
 
-// compareAll compares every layer of a pipeline with what it has to hold, and gives
-// the rows of each.
+// compareAll compares every layer of a pipeline with its expected content, and returns the rows of each.
 func (f *fleet) compareAll(ctx context.Context, p pipeline, records []held, places map[string]place) ([]layerCount, error) {
 	silver, err := f.readTable(ctx, fmt.Sprintf("SELECT %s, %s FROM silver.%s", placeSQL, strings.Join(p.columns, ", "), p.name), 1, p.floats...)
 	if err != nil {
@@ -107,7 +106,7 @@ func (f *fleet) drained(ctx context.Context, p pipeline, records, tombstones int
 		}
 		said = got.out + got.err
 		if !sleep(ctx, startAgain) {
-			return fmt.Errorf("%s did not get through within %s what its topic has, %d records of which %d are tombstones; bronze, silver and quarantine have: %s",
+			return fmt.Errorf("%s did not process its topic within %s: %d records, %d of them tombstones; bronze, silver and quarantine have: %s",
 				p.name, drainPatience, records, tombstones, said)
 		}
 	}

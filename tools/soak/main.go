@@ -31,7 +31,7 @@ func main() {
 	var o options
 	var minutes float64
 	flag.Float64Var(&minutes, "minutes", 30, "how long")
-	flag.Uint64Var(&o.seed, "seed", 0, "what is random goes by it; 0 draws one")
+	flag.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 draws one")
 	flag.StringVar(&o.binary, "smelt", "bin/smelt", "the program")
 	flag.StringVar(&o.extensions, "extensions", "", "a folder with DuckDB's extensions")
 	flag.StringVar(&o.dir, "dir", "", "an empty folder for all state; it is deleted at the end, unless something is wrong")

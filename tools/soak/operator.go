@@ -55,7 +55,7 @@ type operator struct {
 	t      *tally
 	rng    *rand.Rand
 	places map[string]place // what the reference table holds
-	open   string           // a sensor of which it is open whether its place is there; "" for none
+	open   string           // a sensor whose reference row may or may not exist; "" for none
 	known  map[string]int64 // by query, what it said last: it must not fall
 }
 
@@ -102,7 +102,7 @@ func (o *operator) do(ctx context.Context, c chore) {
 		}
 	case choreRollback:
 		p := pipelines()[o.rng.IntN(len(pipelines()))].name
-		// At first there is no state that is so old.
+		// At first there is no state that old.
 		o.expect(ctx, []int{2}, "rollback", "silver."+p, []string{"10s", "45s", "2m"}[o.rng.IntN(3)], "--yes")
 	case choreVerify:
 		o.verify(ctx)

@@ -23,7 +23,7 @@ func writePipelines(dir string) error {
 	return os.CopyFS(filepath.Clean(dir), sub)
 }
 
-// pipeline is one that smelt runs, as this program understands it by itself.
+// pipeline is one of smelt's pipelines, as this program models it.
 type pipeline struct {
 	name       string
 	topic      string
@@ -32,8 +32,8 @@ type pipeline struct {
 	located    bool // silver has the place of a row's sensor
 	unique     bool // of rows of one id and time one stays
 
-	numberField, timeField string // of events, in which kinds of events are at fault
-	badTime                string // why a text that is no time is refused there
+	numberField, timeField string // fields that odd kinds of events damage
+	badTime                string // reason for a text that is not a time
 
 	make    func(m *maker, now time.Time) event
 	parse   func(value []byte) (row, error)  // of a fine event
@@ -66,13 +66,13 @@ type row struct {
 	items                    int64
 	buyer                    string
 	isNew                    bool
-	city, country, unmatched string // none where there is none
+	city, country, unmatched string // none if there is none
 }
 
-// none stands for NULL.
+// none means NULL.
 const none = "∅"
 
-// orNone is a column as text in which NULL can be told from everything else.
+// orNone is a column as text, with NULL distinct from every value.
 func orNone(column string) string { return "coalesce(" + column + "::VARCHAR, '" + none + "')" }
 
 // micros writes a time as SQL's epoch_us does.

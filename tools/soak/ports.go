@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// Ports are looked for where the system opens no connections of its own: one of those
-// could take a port while its service is down.
+// Ports are chosen outside the range that the system uses for outgoing connections, which could take a port while its
+// service is down.
 const firstPort, lastPort = 20000, 32000
 
-// freePorts finds n ports at which nobody listens.
+// freePorts finds n free ports.
 func freePorts(n int) ([]string, error) {
 	var found []string
 	for range 100 * n {
@@ -25,7 +25,7 @@ func freePorts(n int) ([]string, error) {
 			return found, nil
 		}
 	}
-	return nil, errors.New("there are no free ports")
+	return nil, errors.New("no free ports")
 }
 
 // portOf is the port of an address.

@@ -21,7 +21,7 @@ type process struct {
 	log    string // the file that it logs to
 	ended  chan struct{}
 	code   int         // the exit code of one that has ended; -1 for a signal
-	ending atomic.Bool // it was told to end
+	ending atomic.Bool // it is being stopped
 }
 
 // spawn starts smelt with arguments and an environment. What it says is added to a
@@ -72,7 +72,7 @@ func (p *process) alive() bool {
 
 // signal sends a signal to a process that lives.
 func (p *process) signal(s syscall.Signal) {
-	if p.alive() { // not reaped before that is closed: the id is nobody else's
+	if p.alive() { // it is not reaped before that is closed, so the id is still its own
 		_ = syscall.Kill(p.pid, s)
 	}
 }

@@ -24,7 +24,7 @@ func peakMemory(pid int) int64 {
 // ticksPerSecond is the unit of the kernel's times of a process: fixed for programs.
 const ticksPerSecond = 100
 
-// cpuTime is the CPU time that a process has used; 0 when it is gone.
+// cpuTime is the CPU time that a process has used; 0 if it has ended.
 func cpuTime(pid int) time.Duration {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

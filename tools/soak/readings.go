@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// readings is a pipeline with a reference table: every record is in silver once, with
-// the place of its sensor as it is now.
+// readings is a pipeline with a reference table: every record is in silver once, with the current place of its sensor.
 var readings = pipeline{
 	name: "readings", topic: "soak.readings", partitions: 12, perSecond: 110, located: true,
 	make: func(m *maker, now time.Time) event {

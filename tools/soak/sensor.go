@@ -5,7 +5,7 @@ import "fmt"
 // place is a row of the reference table public.locations.
 type place struct{ city, country string }
 
-// nowhere is a city of which the pipeline visits wants no records.
+// nowhere is a city whose records the pipeline visits rejects.
 const nowhere = "Nowhere"
 
 // cities are where a sensor may be.

@@ -20,7 +20,7 @@ func readSettings(path string) (settings []string, err error) {
 	return settings, nil
 }
 
-// rewired are settings in which addresses stand for others: pairs of old and new.
+// rewired are settings with replaced addresses: pairs of old and new.
 func rewired(settings []string, pairs ...string) (out []string) {
 	replace := strings.NewReplacer(pairs...)
 	for _, s := range settings {

@@ -155,7 +155,7 @@ func (s *soak) prepareTools() error {
 	return os.Symlink(extensions, filepath.Join(home, "extensions"))
 }
 
-// storm lets it all loose for as long as was asked for.
+// storm runs all strikes and faults for the requested time.
 func (s *soak) storm(ctx context.Context) error {
 	s.t.say("the storm begins")
 	sending, stopSending := context.WithCancel(ctx)
@@ -164,7 +164,7 @@ func (s *soak) storm(ctx context.Context) error {
 	for _, g := range s.generators {
 		senders.Go(func() { g.run(sending, s.seed) })
 	}
-	if _, err := s.striker.recover(ctx, time.Now()); err != nil { // the first events have come through
+	if _, err := s.striker.recover(ctx, time.Now()); err != nil { // the first events are in gold
 		return fmt.Errorf("at the beginning: %w", err)
 	}
 	storm, calm := context.WithTimeout(ctx, s.lasting)
@@ -187,7 +187,7 @@ func (s *soak) storm(ctx context.Context) error {
 // settle brings all that was sent through, has history follow the references, and
 // compares.
 func (s *soak) settle(ctx context.Context) error {
-	s.t.say("the storm is over: %d kills; everything comes through", s.t.total(groupKills))
+	s.t.say("the storm is over: %d kills; draining", s.t.total(groupKills))
 	if err := s.fleet.ensure(ctx); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ type striker struct {
 	gaps, moved int // between kills, and those of them in which gold has moved
 }
 
-// run strikes until ctx ends. What it has ended last may not run again by then.
+// run strikes until ctx ends. Its last victims may not run again by then.
 func (s *striker) run(ctx context.Context, rng *rand.Rand) error {
 	for {
 		next := nextStrike(rng)
@@ -185,7 +185,7 @@ func (s *striker) recover(ctx context.Context, since time.Time) (took time.Durat
 			if !sleep(wait, recoveryPoll) {
 				return 0, fmt.Errorf("the line did not go on within %s: %s", recoveryPatience, behind)
 			}
-			if err := s.fleet.ensure(ctx); err != nil { // something ended by itself, which is noted
+			if err := s.fleet.ensure(ctx); err != nil { // a process ended unexpectedly, which is reported
 				return 0, err
 			}
 		}

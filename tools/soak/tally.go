@@ -28,7 +28,7 @@ func newTally(out io.Writer) *tally {
 	return &tally{out: out, began: time.Now(), counts: map[string]map[string]int{}, memory: map[string]int64{}, cpu: map[string]map[int]time.Duration{}}
 }
 
-// Groups of what is counted.
+// These are the groups of counts.
 const (
 	groupKills      = "kills"
 	groupStops      = "stops and pauses"
@@ -79,7 +79,7 @@ func (t *tally) discrepancy(format string, args ...any) {
 	t.differences([]string{fmt.Sprintf(format, args...)}, 1)
 }
 
-// differences notes n things that must not be, of which some are told.
+// differences counts n wrong things, and reports some of them.
 func (t *tally) differences(told []string, n int) {
 	for _, text := range told {
 		t.say("✗ %s", text)

@@ -41,9 +41,8 @@ const separator = " | "
 
 func join(cells ...string) string { return strings.Join(cells, separator) }
 
-// work out what the lake has to hold of a pipeline's records with the places of the
-// sensors. Where smelt is free to choose, which of several equal events stays, it
-// goes by what silver holds.
+// work computes the expected lake for a pipeline's records and the places of the sensors. Where smelt may choose which of several
+// equal events stays, it follows silver.
 func workOut(p pipeline, records []held, places map[string]place, silver table) (truth, error) {
 	t := truth{bronze: table{}, silver: table{}, quarantine: table{}}
 	var fit []located

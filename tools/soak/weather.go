@@ -16,7 +16,7 @@ const (
 	faultReset   fault = "resets"
 	faultHole    fault = "black hole"
 	faultBusy    fault = "503 and 429"  // S3
-	faultLost    fault = "lost replies" // S3: of what was put; PostgreSQL: of the catalog's swaps; Kafka: of commits of offsets
+	faultLost    fault = "lost replies" // S3: to puts; PostgreSQL: to the catalog's swaps; Kafka: to offset commits
 	faultTorn    fault = "torn replies" // S3, Kafka: cut off in the middle
 )
 
@@ -37,7 +37,7 @@ type spell struct {
 // calm is a spell without a fault.
 var calm = &spell{fault: faultNone, over: make(chan struct{})}
 
-// now is what there is on the wire.
+// now is the current fault of the wire.
 func (w *wire) now() *spell {
 	if s := w.current.Load(); s != nil {
 		return s
@@ -45,7 +45,7 @@ func (w *wire) now() *spell {
 	return calm
 }
 
-// front is a fault that is to come, on one of the wires.
+// front is a future fault on one of the wires.
 type front struct {
 	wire    int
 	fault   fault

@@ -96,7 +96,7 @@ func (c *kafkaConversation) replies(from io.Reader, to io.Writer) {
 	}
 }
 
-// moved is a reply in which the wire stands for the broker.
+// moved is a reply in which the wire's address replaces the broker's.
 func (c *kafkaConversation) moved(q question, raw []byte) ([]byte, error) {
 	if kmsg.Key(q.key) != kmsg.Metadata && kmsg.Key(q.key) != kmsg.FindCoordinator {
 		return raw, nil

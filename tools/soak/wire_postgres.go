@@ -46,8 +46,7 @@ func (c *postgresConversation) requests(from io.Reader, to io.Writer) {
 	}
 }
 
-// replies passes on what the server says. Where the reply is to be lost it waits
-// until the server has done all, and hangs up.
+// replies forwards what the server sends. To lose a reply, it waits until the server is done, and closes the connection.
 func (c *postgresConversation) replies(from io.Reader, to io.Writer) {
 	in := bufio.NewReader(from)
 	for {

@@ -40,7 +40,7 @@ func openS3Wire(address, target string, t *tally) (*s3Wire, error) {
 		},
 		Transport:    &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 		ErrorHandler: func(rw http.ResponseWriter, _ *http.Request, _ error) { hangUp(rw) },
-		ErrorLog:     log.New(io.Discard, "", 0), // a client that has gone is no news
+		ErrorLog:     log.New(io.Discard, "", 0), // a closed client connection is not worth a message
 	}
 	w.server = &http.Server{Handler: w, ErrorLog: w.forward.ErrorLog}
 	go func() { _ = w.server.Serve(listener) }() // it ends with Close
