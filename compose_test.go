@@ -36,7 +36,7 @@ func mustLoadCompose(t *testing.T) *types.Project {
 	return project
 }
 
-// oneShot says whether a service ends by itself.
+// oneShot says whether a service ends on its own.
 func oneShot(s types.ServiceConfig) bool { return s.Restart == types.RestartPolicyNo }
 
 func TestComposeServices(t *testing.T) {

@@ -24,10 +24,9 @@ var dayFlush = flag.Duration("day.flush", 20*time.Minute, "how long TestDay gath
 // stay, with some time to spare.
 const dayLength = 27 * time.Hour
 
-// TestDay lets one event a second come for a day, in fake time, while the tables
-// are maintained as smelt run does, and counts what there is in the lake then.
+// TestDay sends one event a second for a day, in fake time, with upkeep as in smelt run. It counts objects and files afterwards.
 //
-//	go test -run TestDay -day.flush=2s -timeout 2h -v .
+// 	go test -run TestDay -day.flush=2s -timeout 2h -v .
 func TestDay(t *testing.T) {
 	t.Parallel()
 	p, dir := sensors(t), t.TempDir()
@@ -89,7 +88,7 @@ func newDay(t *testing.T, p *smelt.Pipeline, dir string) *day {
 	return d
 }
 
-// pass lets some time go by, and steps every stage.
+// pass lets some time pass, and steps every stage.
 func (d *day) pass(span time.Duration) {
 	d.t.Helper()
 	time.Sleep(span / 2) // the flush takes the other half

@@ -195,8 +195,7 @@ func (h *hostileLake) check(what, name string) {
 	h.checkKeys()
 }
 
-// checkKeys looks at what there is in the store: everything has its place, and a name
-// that any store, file system and engine takes.
+// checkKeys checks that all keys are in place, and are valid for every store, file system and engine.
 func (h *hostileLake) checkKeys() {
 	t := h.t
 	t.Helper()
@@ -245,7 +244,7 @@ func (h *hostileLake) checkFiles(rows int64) {
 	}
 }
 
-// relation is a table as it is now.
+// relation is the current state of a table.
 func (h *hostileLake) relation(name string) string {
 	h.t.Helper()
 	t, files := h.load(name)
@@ -324,9 +323,8 @@ func (h *hostileLake) backfill(scope backfill.Scope) backfill.Result {
 	return r
 }
 
-// Values of every kind come through every layer as they were sent, into partitions
-// of their own, and stay so when these are merged, corrected and retired; and no
-// object's key is made of any.
+// Values of every kind pass all layers unchanged, into partitions of their own, also after compaction, correction and retention. No
+// object's key contains them.
 func TestHostileValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

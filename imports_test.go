@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// mayImport says which packages of smelt a package may import beside the root:
-// a stage reads the layer before it and calls nobody else. One that is not here
-// imports the root alone, and the root imports none. What stands over the line
-// imports the stages, so no stage can import it back.
+// mayImport says which packages of smelt a package may import beside the root. A stage reads the layer before it and calls nothing
+// else. A package that is not listed imports the root only, and the root imports none. Packages over the line import the stages, so no
+// stage can import them.
 var mayImport = map[string][]string{
 	"silver":    {"bronze", "pipeline", "internal/*"}, // a test's reference tables show their types
 	"gold":      {"internal/*"},

@@ -122,8 +122,8 @@ func TestRunRefinesUntilIdleThenPolls(t *testing.T) {
 	})
 }
 
-// TestRunWakesReaders has silver and gold step at once when the stage before them has
-// done something, and else as often as the freshness asks for.
+// TestRunWakesReaders: silver and gold step when the stage before them has worked, and otherwise as often as the freshness
+// requires.
 func TestRunWakesReaders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,8 +287,7 @@ func TestRunAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestRunMends makes sure that mending costs a fifth of the time at the most, but for
-// the first step, and that the end neither waits for it nor has it done once more.
+// TestRunMends: healing takes at most a fifth of the time, except for its first step. The end does not wait for it or repeat it.
 func TestRunMends(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (w *world) backfill() {
 	})
 }
 
-// hurries says whether a process is at a backfill that is to come to its end.
+// hurries says whether a process is at a backfill that must complete.
 func (p *process) hurries() bool { return p.favoured && p.running["backfill"] }
 
 // spared says whether trouble passes a process by, this time.

@@ -21,8 +21,7 @@ import (
 	"smelt/silver"
 )
 
-// checker looks at the lake as it is, past the gates, and compares it with what
-// was produced.
+// checker examines the lake directly, and compares it with what was produced.
 type checker struct {
 	w       *world
 	ctx     context.Context
@@ -31,7 +30,7 @@ type checker struct {
 	reader  *bronze.Reader
 	session *duck.Session
 
-	// What the last check saw: none of it ever goes back.
+	// This is what the last check saw. None of it ever goes back.
 	position  map[int32]int64
 	revisions map[string]int64
 	computed  map[string]ledger.Gold
@@ -82,7 +81,7 @@ func (c *checker) all() error {
 	return c.kept()
 }
 
-// complete checks that everything has come through.
+// complete checks that everything has arrived.
 func (c *checker) complete() error {
 	if err := c.all(); err != nil {
 		return err
@@ -196,7 +195,7 @@ func (c *checker) silver(ends map[int32]int64) error {
 	return c.placed(pair.Ledger.Position, rows, rejects)
 }
 
-// forward checks that a position does not go back, nor beyond bronze.
+// forward checks that a position does not go back, or beyond bronze.
 func (c *checker) forward(position, ends map[int32]int64) error {
 	for p, was := range c.position {
 		if position[p] < was && !c.w.rollbacks {
@@ -392,9 +391,8 @@ func (c *checker) values(m made, cells []string) error {
 	return nil
 }
 
-// gold checks that a table is its SQL run over all of silver: of the silver
-// snapshot that it says it was computed from or, when it is to be up to date, of
-// the newest.
+// gold checks that a table equals its SQL over silver: over the silver snapshot in its ledger or, if it must be up to date, over the
+// newest.
 func (c *checker) gold(m smelt.Model, current bool) error {
 	pipeline := c.w.load.pipeline.Name
 	g, err := c.lake.Load(c.ctx, gold.TableName(pipeline, m.Name))

@@ -109,8 +109,7 @@ type held struct {
 	rows       string
 }
 
-// hold has another engine tag what a table is, and remember its rows; or let go
-// of a tag.
+// hold lets another engine tag a table and remember its rows, or remove a tag.
 func (w *world) hold() error {
 	if n := len(w.held); n == simHeld || n > 0 && w.rng.IntN(4) == 0 {
 		h := w.held[w.rng.IntN(n)]
@@ -140,7 +139,7 @@ func (w *world) hold() error {
 	return w.check.lake.Tag(w.check.ctx, name, h.tag, current.ID, 0)
 }
 
-// digest stands for the rows of a snapshot, in whichever files they are.
+// digest identifies the rows of a snapshot, in whatever files.
 func (c *checker) digest(t *table.Table, snapshot int64, columns []smelt.Column) (string, error) {
 	files, err := t.Files(c.ctx, snapshot)
 	if err != nil {

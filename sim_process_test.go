@@ -94,7 +94,7 @@ func (w *world) open(name, dir string) (*process, error) {
 	return p, nil
 }
 
-// discard is a log that nobody reads.
+// discard is a log without readers.
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // stages are what a process steps.

@@ -24,7 +24,7 @@ const recordMax = 2048
 // simSensors are the sensors that there are. The last one never has a location.
 var simSensors = []string{"hel-001", "nyc-001", "ber-001", "zzz-999"}
 
-// nowhere is a city of which a moody pipeline wants no records.
+// nowhere is a city that a moody pipeline rejects.
 const nowhere = "Nowhere"
 
 // orders is a small pipeline whose events repeat.
@@ -132,8 +132,7 @@ type maker struct {
 	next    int
 }
 
-// start is when the simulated events begin. It is no whole hour, and near the
-// end of a day.
+// start is when the simulated events begin: not on an hour, and near the end of a day.
 var start = time.Date(2026, 11, 29, 21, 55, 0, 0, time.UTC)
 
 // sensor makes a reading, or something that is none.

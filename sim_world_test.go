@@ -25,7 +25,7 @@ import (
 const (
 	simPartitions = 3
 	simProcesses  = 3
-	// simTrace is how much of what happened a failure tells.
+	// simTrace is how many events a failure prints.
 	simTrace = 50
 	// simCheck is how many events lie between two checks.
 	simCheck = 200
@@ -223,8 +223,7 @@ func (w *world) produce() {
 	}
 }
 
-// recreate has the topic deleted and made anew, where bronze has all that was in it,
-// and an operator goes on with it.
+// recreate deletes and re-creates the topic after bronze has read all of it, and an operator accepts that.
 func (w *world) recreate() error {
 	ctx, reader := context.Background(), bronze.NewReader(w.objects, w.load.pipeline.Name)
 	ends := map[int32]bronze.Meta{}
@@ -300,9 +299,8 @@ func (w *world) start(p *process, name string, step func() error) {
 	}()
 }
 
-// rebalance gives a partition to a process, which reads on at once. Who had it
-// does not know yet; at times it is just about to put what it has read of it, and
-// sleeps over that.
+// rebalance assigns a partition to a process, which reads on at once. The former owner does not know yet. Sometimes it is just about
+// to put what it has read, and sleeps first.
 func (w *world) rebalance() {
 	partition, p := int32(w.rng.IntN(simPartitions)), w.processes[w.rng.IntN(len(w.processes))]
 	if w.rng.IntN(3) > 0 {
@@ -333,7 +331,7 @@ func (w *world) crash() {
 	}
 }
 
-// kill makes a process dead: whatever of it waits at the gate fails.
+// kill makes a process dead: its calls at the gate fail.
 func (w *world) kill(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,7 +344,7 @@ func (w *world) kill(p *process) {
 	})
 }
 
-// stop tells a process to stop: bronze puts what it has polled.
+// stop stops a process: bronze puts what it has polled.
 func (w *world) stop() {
 	p := w.processes[w.rng.IntN(len(w.processes))]
 	if p.dead || p.stopped || w.spared(p) {
@@ -383,7 +381,7 @@ func (p *process) close() error {
 	return p.line.Close()
 }
 
-// freeze lets none of a process's calls go on, as when a machine is paused.
+// freeze blocks a process's calls, as if its machine were paused.
 func (w *world) freeze() {
 	p := w.processes[w.rng.IntN(len(w.processes))]
 	if !p.dead && !p.stopped && !p.frozen && !w.spared(p) {
@@ -472,7 +470,7 @@ func (w *world) expire() {
 	})
 }
 
-// pass lets time go by: mostly what a flush takes, at times a night or some days.
+// pass lets time pass: usually a flush interval, sometimes a night or some days.
 func (w *world) pass() {
 	d := simFlush
 	switch n := w.rng.IntN(1000); {

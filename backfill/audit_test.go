@@ -11,8 +11,8 @@ import (
 	"smelt/backfill"
 )
 
-// Audits see the rows replayed, as they were and as they will be. One that is not
-// true, for want of a value too, keeps everything as it was.
+// Audits see the replayed rows, as they were and as they will be. An audit that is false or NULL leaves everything
+// unchanged.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	w := history(t)
@@ -67,8 +67,8 @@ func TestAudit(t *testing.T) {
 	w.whole()
 }
 
-// A file of which only a part is rewritten shows each of its rows once, and so
-// does one that compaction has merged since it was read.
+// A file that is rewritten in part shows each of its rows once, and so does one that was compacted after it was
+// read.
 func TestAuditSeesRowsOnce(t *testing.T) {
 	t.Parallel()
 	w := history(t)

@@ -35,8 +35,7 @@ func (w *world) compact(name string, places ...int) {
 	}
 }
 
-// What is committed while a backfill goes on costs it the part again whose files
-// were replaced, and no more; rows in scope that have come in are taken in.
+// Commits during a backfill repeat only the part whose files were replaced. New rows in scope are included.
 func TestMeanwhile(t *testing.T) {
 	t.Parallel()
 	past := history(t)

@@ -10,8 +10,7 @@ import (
 	"smelt/internal/table"
 )
 
-// history is two days of readings in five objects, each of which gave a file:
-// the last one after hel-001 was moved to Helsinki.
+// history is two days of readings in five objects, each with one file; the last one after hel-001 moved to Helsinki.
 func history(t *testing.T) *world {
 	t.Helper()
 	w := setup(t, newPipeline(t))
@@ -34,9 +33,8 @@ func at(text string) time.Time {
 	return t
 }
 
-// A backfill reads the files that may have rows in scope and the objects that
-// have their records, and writes the files in which a row differs. All other rows
-// stay as they are, in every column.
+// A backfill reads the files that may have rows in scope and the objects with their records. It writes the files in
+// which a row differs. All other rows keep all their columns.
 func TestCost(t *testing.T) {
 	t.Parallel()
 	w := history(t)

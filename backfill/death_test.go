@@ -137,7 +137,7 @@ func (w *world) dieAt(scope backfill.Scope, name string) {
 	}
 }
 
-// Each step that the code names is one of those above.
+// The steps in the code are those above.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	var want, got []string

@@ -10,8 +10,8 @@ import (
 	"smelt/internal/pipetest"
 )
 
-// A stage that has older references than a backfill corrected with, as those of a
-// database that was restored, commits nothing any more; nor does a backfill.
+// A stage or a backfill with older references than an earlier backfill, for example from a restored database, commits
+// nothing.
 func TestFloor(t *testing.T) {
 	t.Parallel()
 	w := history(t)
@@ -40,8 +40,7 @@ func TestFloor(t *testing.T) {
 	w.whole()
 }
 
-// A scope that looks at no references sets the floor too: what it has rebuilt must
-// not come back.
+// A scope without references sets the floor, too, so that its result is never undone.
 func TestFloorOfAnyScope(t *testing.T) {
 	t.Parallel()
 	w := history(t)

@@ -115,7 +115,7 @@ type opened struct {
 func (o *opened) Stat() (fs.FileInfo, error) { return o.info, nil }
 func (o *opened) Close() error               { return nil }
 
-// fileInfo is what iceberg-go asks of a file.
+// fileInfo has what iceberg-go needs of a file.
 type fileInfo struct {
 	fs.FileInfo
 	name string

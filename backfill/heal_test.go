@@ -21,9 +21,8 @@ func (w *world) heal(h *backfill.Healer, p *process) (smelt.Progress, int) {
 	return progress, len(p.calls)
 }
 
-// Rows that found no reference row find it once it is there, without anybody's
-// doing; the others stay as they are, and nobody looks at them again before a
-// reference changes.
+// Rows without a reference row are corrected once it exists. The others do not change, and are not examined again
+// before a reference changes.
 func TestHealer(t *testing.T) {
 	t.Parallel()
 	w := setup(t, newPipeline(t))
@@ -103,7 +102,7 @@ func TestHealsWhatComesLate(t *testing.T) {
 	w.whole()
 }
 
-// A reference row that is there, but of which silver shows nothing, is found too.
+// A reference row is found even if silver has no column of it.
 func TestHealedToNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t, newPipeline(t))

@@ -6,8 +6,8 @@ import (
 	"smelt/backfill"
 )
 
-// Where silver.sql looks a reference up by another value than the one that the
-// newPipeline declares, the rows of a changed key cannot be told by it.
+// If silver.sql joins a reference by another value than the declared one, the rows of a changed key cannot be found by
+// key.
 func TestLookedUpOtherwise(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]string{

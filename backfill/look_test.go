@@ -21,8 +21,7 @@ func (w *world) load(name string) *table.Table {
 	return t
 }
 
-// files are the data files of a table as it is now, in the order of their rows'
-// lineage.
+// files are a table's current data files, in the order of their rows' lineage.
 func (w *world) files(name string) []table.File {
 	w.t.Helper()
 	t := w.load(name)

@@ -11,7 +11,7 @@ import (
 	"smelt/internal/table"
 )
 
-// lossy is a catalog that is told what becomes of each swap of silver.
+// lossy is a catalog that controls each swap of silver.
 type lossy struct {
 	table.Catalog
 	swap func(do func() error) error // nil: what it does

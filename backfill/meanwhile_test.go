@@ -40,8 +40,8 @@ func TestColumnsMeanwhile(t *testing.T) {
 	w.whole()
 }
 
-// A bounded backfill whose file is replaced while it is at work looks for its rows
-// anew: the healer would take it that nothing is left.
+// A bounded backfill whose file is replaced meanwhile searches its rows again. Otherwise the healer would believe that
+// nothing is left.
 func TestBoundedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := setup(t, newPipeline(t))

@@ -20,8 +20,7 @@ import (
 
 var allRead = map[int32]int64{0: math.MaxInt64, 1: math.MaxInt64}
 
-// merge merges bronze as if an hour had passed; clean says which of the objects
-// that are in a merged one are deleted.
+// merge merges bronze as if an hour had passed. clean says which merged objects are deleted.
 func (w *world) merge(t *testing.T, clean func(key string) bool) {
 	t.Helper()
 	m := bronze.NewMerger(bronze.MergerConfig{Pipeline: w.pipeline.Name, Store: w.objects, Dir: t.TempDir()})
@@ -123,8 +122,7 @@ func TestStaleObject(t *testing.T) {
 	})
 }
 
-// TestRetiredBronze backfills rows whose records were let go: they stay as they
-// are, and the others are corrected.
+// TestRetiredBronze backfills rows whose records were retired. They do not change; the others are corrected.
 func TestRetiredBronze(t *testing.T) {
 	t.Parallel()
 	w := setup(t, newPipeline(t))
@@ -147,9 +145,8 @@ func TestRetiredBronze(t *testing.T) {
 	same(t, "silver", w.rows(silverName, "_partition_offset", "city"), "0 Espoo", "1 Helsinki", "2 Espoo", "3 Helsinki")
 }
 
-// TestRetiredReject replays quarantine although a record of it was let go, as happens
-// when a backfill turns a row into a reject right after that: it stays there, and
-// others fit now.
+// TestRetiredReject replays quarantine although one of its records was retired, as happens when a backfill turns a row
+// into a reject right afterwards. That reject stays; others are released.
 func TestRetiredReject(t *testing.T) {
 	t.Parallel()
 	w := setup(t, newPipeline(t, "expect: {known: city IS NOT NULL}"))

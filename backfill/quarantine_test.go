@@ -100,8 +100,7 @@ func TestReason(t *testing.T) {
 	w.whole()
 }
 
-// Rows that fit the declaration no more go to quarantine, with their raw values,
-// and come back when it is mended.
+// Rows that no longer fit the declaration go to quarantine, with their raw values, and return once it is corrected.
 func TestMendedTransform(t *testing.T) {
 	t.Parallel()
 	w := setup(t, newPipeline(t))
@@ -173,7 +172,7 @@ func TestNewColumn(t *testing.T) {
 	w.whole()
 }
 
-// What is in quarantine for what it is stays there as it is, whatever it is.
+// Other rejects stay unchanged.
 func TestHostileStays(t *testing.T) {
 	t.Parallel()
 	w := setup(t, newPipeline(t, "unique: [id]"))

@@ -45,8 +45,7 @@ func TestBadWhere(t *testing.T) {
 	}
 }
 
-// Conditions that look at any column, or at none of a row's values, choose the
-// rows that they say.
+// Conditions on any column, or on none, choose exactly their rows.
 func TestWhere(t *testing.T) {
 	t.Parallel()
 	w := history(t)
@@ -111,8 +110,8 @@ func TestLongWhere(t *testing.T) {
 	}
 }
 
-// The rows of a changed reference row are found by the key that the events have,
-// where silver has it as it is. Elsewhere they are all that are older.
+// The rows of a changed reference row are found by the event's key, if silver has it unchanged. Otherwise all older rows
+// are replayed.
 func TestReferenceKey(t *testing.T) {
 	t.Parallel()
 	w := history(t)
@@ -139,8 +138,7 @@ func TestReferenceKey(t *testing.T) {
 	}
 }
 
-// Where silver has the reference's key, which is NULL while there is no row, those
-// rows are found all the same.
+// If silver has the reference's key, which is NULL without a row, those rows are found, too.
 func TestReferenceKeyIsNull(t *testing.T) {
 	t.Parallel()
 	p := newPipeline(t)

@@ -42,9 +42,8 @@ func TestSecondWaits(t *testing.T) {
 	w.whole()
 }
 
-// Locks save work, they make nothing correct: without them a backfill that comes
-// to its end in the midst of another costs that one the work again, and silver is
-// right.
+// Locks only save work. Without them a backfill that ends during another one makes that one repeat its work, and silver
+// is right.
 func TestWithoutLocks(t *testing.T) {
 	t.Parallel()
 	past := eventful(t)

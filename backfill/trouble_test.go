@@ -94,7 +94,7 @@ func TestBronzeDamaged(t *testing.T) {
 			same(t, "objects", w.stored(""), stored...)
 		})
 	}
-	// What is not in scope does not matter.
+	// Rows outside the scope do not matter.
 	w := past.clone(t)
 	remove(3)(w)
 	if r := w.run(day); r.Differing != 1 {
@@ -115,8 +115,7 @@ func (f *failing) Version(ctx context.Context, refs []smelt.Reference) (int64, e
 	return f.References.Version(ctx, refs)
 }
 
-// Trouble midway, of whatever kind, leaves everything as it was. Files are left
-// only where nobody can tell whether a commit has come through.
+// After any error in between, nothing has changed. Files remain only if the outcome of a commit is unknown.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	past := history(t)

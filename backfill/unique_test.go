@@ -20,7 +20,7 @@ func repeated(t *testing.T, lines ...string) *world {
 	return w
 }
 
-// Survivors stay survivors, whatever is replayed.
+// The same rows survive any replay.
 func TestSurvivors(t *testing.T) {
 	t.Parallel()
 	w := repeated(t)
@@ -41,8 +41,7 @@ func TestSurvivors(t *testing.T) {
 	w.whole()
 }
 
-// A row that silver has no more brings its first twin back, and that one's twins
-// name it from then on.
+// When a row leaves silver, its first duplicate takes its place, and the other duplicates then name that one.
 func TestTwinComesBack(t *testing.T) {
 	t.Parallel()
 	w := repeated(t)
@@ -59,7 +58,7 @@ func TestTwinComesBack(t *testing.T) {
 	same(t, "quarantine", w.rows(quarantineName, "_partition_id", "_partition_offset", "reason", "detail"), "0 1 duplicate 0:0", "1 0 small ")
 	w.whole()
 
-	// Mended, it does not push out the one that has taken its place.
+	// Once corrected, it does not replace the row that has taken its place.
 	if r := w.run(backfill.Scope{Quarantined: true}); r.Entered+r.Departed != 0 || !maps.Equal(r.Rejected, map[string]int64{"duplicate": 1}) {
 		t.Errorf("mended: got %+v", r)
 	}

@@ -14,7 +14,7 @@ import (
 	"smelt/internal/store"
 )
 
-// river is a chain of which things are merged and deleted at random.
+// river is a chain in which objects are merged and deleted at random.
 type river struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -65,7 +65,7 @@ func (v *river) names() (out []bronze.Name) {
 	return out
 }
 
-// merge merges a stretch of what a reader would read from somewhere on.
+// merge merges a stretch of the objects that a reader would read from some position.
 func (v *river) merge() {
 	v.reader.SetPage(1000)
 	refs, err := v.reader.After(v.t.Context(), 0, v.bounds[v.rng.IntN(len(v.bounds)-1)], math.MaxInt64)
@@ -189,8 +189,7 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// TestCoverMissing takes away an object that no other covers: whoever reads over it
-// is stopped there.
+// TestCoverMissing deletes an object that no other covers. A reader stops there.
 func TestCoverMissing(t *testing.T) {
 	rng := seeded(t)
 	for n := range 6 {

@@ -20,17 +20,17 @@ import (
 	"smelt/bronze"
 )
 
-// What DuckDB 1.5.5 does with lines, found with the tests below, and so the
-// reason of the embedding rule:
+// This is what DuckDB 1.5.5 does with lines, found with the tests below. It is the reason for the
+// embedding rule:
 //
-//   - A lone surrogate, a NUL byte or bytes that are no UTF-8 fail the whole file.
-//   - It reads any nesting, but its functions recurse: json_structure overflows
-//     the stack, and with it ends the process, at a depth of 100,000.
+//   - A lone surrogate, a NUL byte or bytes that are not UTF-8 fail the whole file.
+//   - It reads any nesting, but its functions recurse: json_structure overflows the stack, and ends
+//     the process, at a depth of 100,000.
 //   - Numbers of any size stay readable as JSON, as text: 1e400, 400 digits.
 //   - \u0000 is read in strings and in names, and stays in VARCHARs.
-//   - Read as a STRUCT, a value that is no object, or in which a name of the
-//     struct repeats, is an error. Other names may repeat.
-//   - A name is matched exactly, after its escapes are undone.
+//   - Read as a STRUCT, a value that is not an object, or an object that repeats a name of the struct,
+//     is an error. Other names may repeat.
+//   - Names match exactly, after their escapes are resolved.
 
 // lake is a DuckDB that reads lines from one file.
 type lake struct {

@@ -10,7 +10,7 @@ import (
 	"smelt/internal/store"
 )
 
-// Find is asked for the first and the last offset of each of some objects.
+// Find is tested with the first and the last offset of some objects.
 func TestReaderFind(t *testing.T) {
 	t.Parallel()
 	const most = 9 // listings; one or two are usual

@@ -28,7 +28,7 @@ type crowd struct {
 	held    chan struct{} // full while somebody is held up
 }
 
-// kept says whether a record is never let go.
+// kept says whether a record is never retired.
 func kept(offset int64) bool { return offset%5 == 0 }
 
 // slow is the lake to one who may be held up before each call.
@@ -100,8 +100,7 @@ func (c *crowd) retire(m *bronze.Merger) error {
 	return err
 }
 
-// check reads the chain from its beginning: no record comes twice, and all do that
-// were not let go.
+// check reads the chain from its beginning: each record that was not retired comes exactly once.
 func (c *crowd) check() {
 	c.t.Helper()
 	got := offsets(c.t, c.lake)

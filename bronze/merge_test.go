@@ -260,8 +260,8 @@ func TestCleanLoses(t *testing.T) {
 	})
 }
 
-// TestMergeRefusesBreak leaves a chain alone that lacks an object: merged, or retired,
-// nobody would see that records are lost.
+// TestMergeRefusesBreak: a chain that lacks an object is not merged or retired, since that would hide the
+// loss.
 func TestMergeRefusesBreak(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		v := newRiver(t, seeded(t), 5)
@@ -318,8 +318,8 @@ func swap(t *testing.T, lake smelt.Store, key, other string) {
 	}
 }
 
-// TestMergerDies kills a merger before and after every call that it makes of the
-// store, until one has come through; the chain is whole each time.
+// TestMergerDies kills a merger before and after every call to the store, until one succeeds. The chain is
+// complete each time.
 func TestMergerDies(t *testing.T) {
 	for _, fault := range []store.Fault{store.Crash, store.CrashAfter, store.FailAfter} {
 		t.Run(fmt.Sprint(fault), func(t *testing.T) {
@@ -357,7 +357,7 @@ func dyingAt(lake smelt.Store, call int64, fault store.Fault) (dying smelt.Store
 	}), calls
 }
 
-// maintain does what there is to do.
+// maintain does all pending work.
 func maintain(ctx context.Context, m *bronze.Merger, below map[int32]int64) error {
 	p, err := m.Plan(ctx, below, time.Now())
 	if err != nil {

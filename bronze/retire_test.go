@@ -32,8 +32,8 @@ func offsets(t *testing.T, lake *store.Memory) (out []int64) {
 	}
 }
 
-// TestRetire lets records go three times, of which the first is of the very objects
-// that were merged before, and keeps some.
+// TestRetire retires records three times and keeps some. The first time takes the very objects that were
+// merged before.
 func TestRetire(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		lake, tp := store.NewMemory(), newTopic()
@@ -111,8 +111,8 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// TestRetireDies kills a retirement before and after every call of the store that
-// it makes: the chain has all, or what was to be kept.
+// TestRetireDies kills a retirement before and after every call to the store. The chain has all records, or
+// those to be kept.
 func TestRetireDies(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		v := newRiver(t, seeded(t), 9)

@@ -18,12 +18,10 @@ import (
 
 var seamSeeds = flag.Int("seams", 40, "how many seeds TestSeams goes through")
 
-// TestSeams has a topic lose its beginning before it was read, lose its end, and be
-// re-created, at random, while two writers read it, one of which knows nothing of a
-// rebalance, and objects are merged and cleaned. An operator accepts what has
-// happened. No record is in the lake twice; those that are still in the log, or were
-// read before they went, are in it; and an offset of the lake tells which record
-// of which log it was.
+// TestSeams: a topic loses its beginning before it was read, loses its end, and is re-created, at random.
+// Two writers read it, one without rebalances, and objects are merged and cleaned. An operator accepts
+// what has happened. No record is in the lake twice. Records that are still in the log, or were read before
+// they were deleted, are in the lake. An offset of the lake identifies one record of one log.
 func TestSeams(t *testing.T) {
 	for seed := range uint64(*seamSeeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -186,7 +184,7 @@ func (s *sewing) merge() {
 	work(s.T, m, plan(s.T, m, s.lake))
 }
 
-// drain accepts what there is, and has everything read.
+// drain accepts all stops and reads everything.
 func (s *sewing) drain() {
 	s.accept()
 	s.produce()
@@ -315,7 +313,7 @@ func TestSewFurtherOn(t *testing.T) {
 	})
 }
 
-// TestContinue goes to the edges of what a log holds.
+// TestContinue tests the edges of what a log holds.
 func TestContinue(t *testing.T) {
 	t.Parallel()
 	source := smelt.Description{Cluster: "c", Topic: "t"}
@@ -374,8 +372,8 @@ func TestSewAtAnOldEnd(t *testing.T) {
 	})
 }
 
-// TestStops goes by the log's end and not by what an open transaction lets be read, and
-// by the end of the last record's epoch if the log is the one that had it.
+// TestStops uses the log's end, not the end that an open transaction allows to read, and the end of the last
+// record's epoch if the log still has it.
 func TestStops(t *testing.T) {
 	t.Parallel()
 	ends := map[int32]bronze.Meta{0: {End: 100, Base: 20, Topic: "a", Epoch: 3}}

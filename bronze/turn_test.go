@@ -57,7 +57,7 @@ func TestTurn(t *testing.T) {
 			s.topic.produce(smelt.Record{Value: []byte("new 6")}, 0)
 			step()
 		}, true, "0 1 2 3 4 5 new 6"},
-		// Nobody can tell whether it did.
+		// It is unknown whether it did.
 		{"lost its end, and is away", func(s *sewing, step func()) {
 			s.topic.records[0] = s.topic.records[0][:6]
 			s.topic.epoch++
@@ -73,7 +73,7 @@ func TestTurn(t *testing.T) {
 				s.topic.produce(smelt.Record{Value: fmt.Append(nil, "new ", 3+i)}, 0)
 			}
 		}, true, "0 1 2 3"},
-		// The other writer has half of it, and the log has none of it any more.
+		// The other writer has half of it, and the log has deleted all of it.
 		{"lost its beginning", func(s *sewing, step func()) {
 			all := s.topic.records[0]
 			s.topic.records[0] = all[:6]

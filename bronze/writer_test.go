@@ -142,7 +142,7 @@ func (s stuck) Put(ctx context.Context, _ string, _ io.ReadSeeker, _ smelt.PutOp
 	return ctx.Err()
 }
 
-// script makes a faulty store whose puts fail as listed, and then no more.
+// script makes a store whose first puts fail as listed.
 func script(inner smelt.Store, faults ...store.Fault) *store.Faulty {
 	var mu sync.Mutex
 	return store.NewFaulty(inner, func(op store.Op) store.Fault {
@@ -297,9 +297,8 @@ func (h held) Put(ctx context.Context, key string, body io.ReadSeeker, opts smel
 	return h.Store.Put(ctx, key, body, opts)
 }
 
-// TestLatePut lets a put that was given up land when the partition is given to the
-// writer anew: what is buffered is put before, and found to be there; and what comes
-// after is another object.
+// TestLatePut: a put that was given up arrives when the partition is assigned to the writer again. The writer
+// puts its buffer first and finds that it exists. Later records go into another object.
 func TestLatePut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		lake, tp := store.NewMemory(), newTopic()
@@ -385,8 +384,8 @@ func TestWriterReopensSource(t *testing.T) {
 	})
 }
 
-// TestWritersAnyHow lets three writers share a lake whose calls fail at random,
-// steps them in any order, and starts them anew after crashes.
+// TestWritersAnyHow: three writers share a lake whose calls fail at random. They step in any order and restart
+// after crashes.
 func TestWritersAnyHow(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)

@@ -84,8 +84,7 @@ func (l *lake) step() (windows int64) {
 	return windows
 }
 
-// TestFrozen follows a table whose silver has been cut off: windows that begin
-// before stay as they are, whatever comes.
+// TestFrozen: silver was cut off. Windows that begin before that never change.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	l := open(t, model{"hourly", "1h", hourly})

@@ -11,7 +11,7 @@ import (
 	"smelt"
 )
 
-// throws is a model that throws on a city that is no number.
+// throws is a model that throws on a city that is not a number.
 const throws = `SELECT date_trunc('hour', ts) AS hour, count(*) AS n, sum(CAST(city AS INTEGER)) AS total FROM silver.p GROUP BY date_trunc('hour', ts)`
 
 // held are the starts of the windows that gold holds back.

@@ -179,7 +179,7 @@ func TestNothingChanged(t *testing.T) {
 		t.Errorf("after a silver step without rows %d windows were computed, and a commit was made", got)
 	}
 
-	// Rows that were rewritten as they are: only a look at them can tell.
+	// The rows were rewritten unchanged. Only reading them shows that.
 	l.commit(swap(false))
 	if got := l.refresh(); got != 2 {
 		t.Errorf("%d windows, want 2", got)

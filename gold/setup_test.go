@@ -91,7 +91,7 @@ func open(t *testing.T, models ...model) *lake {
 	return l
 }
 
-// restart opens the line anew, with other models.
+// restart opens the line again, with other models.
 func (l *lake) restart(models ...model) {
 	l.t.Helper()
 	if l.Line != nil {

@@ -123,8 +123,8 @@ func endOfEpoch(request kmsg.Request, epoch int32, end int64) kmsg.Response {
 	return response
 }
 
-// TestKafkaEndOfEpoch has a log hold records that are not those which the lake has read:
-// it continues the lake up to where the epoch ended of which they were.
+// TestKafkaEndOfEpoch: the log holds other records than the lake has read. It continues the lake up to the end of the
+// lake's epoch.
 func TestKafkaEndOfEpoch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -117,7 +117,7 @@ func TestKafkaBegins(t *testing.T) {
 	}
 }
 
-// soon is a context in which the source is given its partitions, and no more.
+// soon is a context that is just long enough to get the partitions.
 func soon(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(deadline(t))
@@ -211,8 +211,7 @@ func TestKafkaAborted(t *testing.T) {
 	}
 }
 
-// TestKafkaMarks checks that a record says how many offsets after it are those of
-// marks, and of what was aborted.
+// TestKafkaMarks: a record says how many offsets after it are transaction markers or aborted records.
 func TestKafkaMarks(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, 1).withClient(t)
@@ -268,7 +267,7 @@ func TestKafkaOpenTransaction(t *testing.T) {
 	}
 }
 
-// TestKafkaRecreated has the topic deleted and made anew under a reader.
+// TestKafkaRecreated deletes and re-creates the topic under a reader.
 func TestKafkaRecreated(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -348,8 +347,7 @@ func TestKafkaPartitionAdded(t *testing.T) {
 	}
 }
 
-// TestKafkaBrokerDies checks that Poll ends with its context, and Close in
-// time, when the broker has gone away.
+// TestKafkaBrokerDies: after the broker's death Poll ends with its context, and Close in time.
 func TestKafkaBrokerDies(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t, 1).withClient(t)

@@ -10,7 +10,7 @@ import (
 	"smelt/ingest"
 )
 
-// TestTrimmer has a partition a case, of which the newest 100 records stay.
+// TestTrimmer has one partition per case; the newest 100 records of each stay.
 func TestTrimmer(t *testing.T) {
 	t.Parallel()
 	const keep = 100

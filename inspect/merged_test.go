@@ -22,7 +22,7 @@ func (w *world) merger(t *testing.T) *bronze.Merger {
 	return bronze.NewMerger(bronze.MergerConfig{Pipeline: "readings", Store: w.Parts.Area.Store, Dir: t.TempDir()})
 }
 
-// merge merges all of bronze that can be, and cleans, as if days had passed.
+// merge merges and cleans all of bronze, as if days had passed.
 func (w *world) merge(t *testing.T, m *bronze.Merger) {
 	t.Helper()
 	for range 3 { // hours, days, leftovers
@@ -101,7 +101,7 @@ func TestVerifyMergedAndRetired(t *testing.T) {
 	w.retire(t, m)
 	w.has(t, "retired to the last", more)
 
-	// A record that was let go is traced by its row.
+	// A retired record is traced by its row.
 	text := w.trace(t, 0, 1).Text(false)
 	for _, want := range []string{"readings 0:1  is in silver and gold\n", "bronze  retired: records below offset 10 were removed", "  sensor              a\n"} {
 		if !strings.Contains(text, want) {
@@ -145,7 +145,7 @@ func TestVerifyInsideMerged(t *testing.T) {
 	w.drain(t)
 	w.has(t, "read again", "bronze 14 = silver 10 + quarantine 2 + tombstones 2 ✓  gold 10 ✓")
 
-	// Where records were let go it says so.
+	// For retired records it says so.
 	silver = w.load(t, "silver.readings")
 	w.retire(t, m)
 	if _, err := silver.Rollback(t.Context(), back.ID, ledger.Carry(silver, back.ID), ""); err != nil {
@@ -158,7 +158,7 @@ func TestVerifyInsideMerged(t *testing.T) {
 	}
 }
 
-// TestVerifyNewTable has a table that is made anew begin where records were let go.
+// TestVerifyNewTable: a re-created table begins where records were retired.
 func TestVerifyNewTable(t *testing.T) {
 	t.Parallel()
 	w := long(t)

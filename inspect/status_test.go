@@ -174,7 +174,7 @@ func TestStatusKeys(t *testing.T) {
 	}
 }
 
-// Who runs the pipeline is told where it is more than one, and where it is nobody here.
+// Status shows who runs the pipeline, if there are several processes, or none on this machine.
 func TestStatusProcesses(t *testing.T) {
 	t.Parallel()
 	w := healthy(t)

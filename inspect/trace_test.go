@@ -268,7 +268,7 @@ func TestTraceFiles(t *testing.T) {
 	}
 }
 
-// Whatever a record holds, it is shown, and commands no terminal.
+// A record is shown whatever it contains, and cannot control the terminal.
 func TestTraceOddRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"smelt/internal/store"
 )
 
-// A file that is not there is neither waited for nor passed over.
+// A missing file is reported, without waiting.
 func TestVerifyMissingFile(t *testing.T) {
 	t.Parallel()
 	w := healthy(t)
@@ -58,7 +58,7 @@ func TestVerifyInParts(t *testing.T) {
 	}
 }
 
-// A recount while the line works sees nothing amiss.
+// A recount while the line works reports nothing.
 func TestVerifyWhileRunning(t *testing.T) {
 	t.Parallel()
 	const rounds = 5
@@ -95,8 +95,8 @@ func TestVerifyWhileRunning(t *testing.T) {
 	}
 }
 
-// Whatever a record holds, its line can be counted. (Of a name that is there
-// twice the first one counts, so that record is a reading.)
+// A record's line can be counted whatever it contains. (The first of two members with one name counts, so that record is a
+// reading.)
 func TestVerifyOddRecords(t *testing.T) {
 	t.Parallel()
 	const large = 256 << 10 // bytes

@@ -260,7 +260,7 @@ func TestVerifyHealthy(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 
-	// What bronze has and silver has not read is no mismatch.
+	// Records in bronze that silver has not read yet are not a mismatch.
 	w.send(1, "aa!")
 	if _, err := w.line.Bronze.Step(t.Context()); err != nil {
 		t.Fatal(err)
@@ -518,7 +518,7 @@ func TestVerifyMismatches(t *testing.T) {
 	}
 }
 
-// relabel writes a ledger anew, changed.
+// relabel rewrites a ledger with a change.
 func relabel[L ledger.Silver | ledger.Gold](t *testing.T, w *world, name string, change func(*L)) {
 	t.Helper()
 	tbl := w.load(t, name)

@@ -370,8 +370,7 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// FuzzPipeline wants no panic, faults that are in the file, and of what reads
-// well, types that read as they print.
+// FuzzPipeline expects no panic, faults within the file, and types that read as they print.
 func FuzzPipeline(f *testing.F) {
 	shipped, err := fs.ReadFile(smelt.Shipped(), "sensors/pipeline.yml")
 	if err != nil {

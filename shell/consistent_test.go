@@ -23,8 +23,8 @@ func daily(p *smelt.Pipeline) {
 		SQL: "SELECT time_bucket(INTERVAL 1 DAY, event_time) AS day, count(*) AS readings FROM silver." + p.Name + " GROUP BY ALL"})
 }
 
-// odd gives what does not fit in the state that a statement sees: records that are
-// in neither table or in both, and rows of gold that its SQL does not give, or lacks.
+// odd counts what does not fit in the state that a statement sees: records in neither table or in both, and rows of gold that differ
+// from its SQL.
 const odd = `SELECT (SELECT count(*) FROM bronze) AS bronze,
 	(SELECT count(*) FROM silver) + (SELECT count(*) FROM quarantine.agreed) - (SELECT count(*) FROM bronze) AS beside,
 	(SELECT count(*) FROM (SELECT _partition_id, _partition_offset FROM silver UNION ALL SELECT _partition_id, _partition_offset FROM quarantine.agreed
@@ -33,8 +33,7 @@ const odd = `SELECT (SELECT count(*) FROM bronze) AS bronze,
 	(SELECT count(*) FROM (SELECT hour, city, readings FROM gold EXCEPT ALL SELECT time_bucket(INTERVAL 1 HOUR, event_time), city, count(*) FROM silver GROUP BY ALL)) AS surplus,
 	(SELECT coalesce(sum(readings), 0) FROM gold.agreed_daily) - (SELECT count(*) FROM silver) AS days`
 
-// Whatever goes on, the answers of a consistent shell fit: while events come in,
-// backfills publish, and silver is rolled back.
+// The answers of a consistent shell always fit: while events come in, backfills publish, and silver is rolled back.
 func TestConsistent(t *testing.T) {
 	t.Parallel()
 	const reads = 10

@@ -45,7 +45,7 @@ func (l *lake) merge(m *bronze.Merger) {
 	}
 }
 
-// TestMerged asks for bronze while its objects are merged, deleted and retired.
+// TestMerged queries bronze while its objects are merged, deleted and retired.
 func TestMerged(t *testing.T) {
 	t.Parallel()
 	l := newLake(t, "merged")

@@ -78,7 +78,7 @@ func TestPast(t *testing.T) {
 		}
 	}
 
-	// What comes later does not show, nor do columns that are added.
+	// Later rows and columns do not show.
 	s, err := l.openAt("before")
 	l.must(err)
 	columns := func(s *shell.Shell) string { return l.query(s, "SELECT count(*) FROM (DESCRIBE silver)") }

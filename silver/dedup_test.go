@@ -82,8 +82,8 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// TestDuplicateWithoutTimestamp has a record repeat one of a later partition, which
-// silver has, where the broker says of neither when it had it.
+// TestDuplicateWithoutTimestamp: a record repeats one of a later partition that silver has, and neither has a
+// broker timestamp.
 func TestDuplicateWithoutTimestamp(t *testing.T) {
 	t.Parallel()
 	l := open(t, once(t))
@@ -96,8 +96,8 @@ func TestDuplicateWithoutTimestamp(t *testing.T) {
 	same(t, "quarantine", l.rows(t, "quarantine.once", "_partition_id,reason,detail"), []string{"0,duplicate,1:0"})
 }
 
-// TestDuplicateInForeignFile has another engine write silver's file anew without
-// bounds, so that nobody knows which times it has.
+// TestDuplicateInForeignFile: another engine has rewritten silver's file without bounds, so its times are
+// unknown.
 func TestDuplicateInForeignFile(t *testing.T) {
 	t.Parallel()
 	l := open(t, once(t))

@@ -28,7 +28,7 @@ func merger(t *testing.T, l *lake) *bronze.Merger {
 // allRead is a position beyond every chain.
 var allRead = map[int32]int64{0: math.MaxInt64}
 
-// merge merges all that can be, and cleans, as if days had passed.
+// merge merges and cleans everything possible, as if days had passed.
 func merge(t *testing.T, m *bronze.Merger) {
 	t.Helper()
 	for range 3 { // hours, days, leftovers
@@ -101,8 +101,8 @@ const (
 	rejectColumns = "_partition_offset,reason,field,raw"
 )
 
-// TestRollbackIntoMerged rolls silver back to each of its snapshots, whose positions
-// are inside of what is one object by now, and has it read again.
+// TestRollbackIntoMerged rolls silver back to each of its snapshots, whose positions now lie inside one merged
+// object, and lets it read on.
 func TestRollbackIntoMerged(t *testing.T) {
 	t.Parallel()
 	for _, listEvery := range []time.Duration{0, time.Hour} {
@@ -133,7 +133,7 @@ func TestRollbackIntoMerged(t *testing.T) {
 	}
 }
 
-// TestRollbackIntoRetired has silver read where records were let go.
+// TestRollbackIntoRetired lets silver read where records were retired.
 func TestRollbackIntoRetired(t *testing.T) {
 	t.Parallel()
 	l := grow(t)

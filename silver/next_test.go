@@ -19,7 +19,7 @@ func TestWalk(t *testing.T) {
 			t.Fatalf("%d rows after %d records", got, i+2)
 		}
 	}
-	// A backlog of more than a step asks for by name.
+	// The backlog is larger than what a step requests by name.
 	for range 9 {
 		l.Topic.Append(value(good, 1795953601000))
 		if _, err := l.Bronze.Step(t.Context()); err != nil {

@@ -129,8 +129,8 @@ func TestSQLThrowsAmongMany(t *testing.T) {
 	}
 }
 
-// A reference key of another type than the event's column is compared by value: a text
-// that is no number matches no row, and no record stops the line.
+// A reference key of another type than the event's column is compared by value. A text that is not a number
+// matches no row, and no record stops the line.
 func TestKeysOfOtherTypes(t *testing.T) {
 	t.Parallel()
 	number, words := smelt.Type{Name: "bigint"}, smelt.Type{Name: "varchar"}

@@ -162,8 +162,7 @@ func TestCompactDamaged(t *testing.T) {
 	}
 }
 
-// Partitions that cannot be merged, however much that would save, keep the others
-// waiting once only.
+// Partitions that cannot be merged delay the others only once, however much a merge would save.
 func TestCompactManyDamaged(t *testing.T) {
 	t.Parallel()
 	r := run(t)

@@ -23,8 +23,7 @@ import (
 
 const rested = 2 * time.Hour // from now every partition has come to rest
 
-// Merging leaves every row as it is, in every layer, and no stage has anything to
-// do because of it.
+// Merging changes no row in any layer, and causes no work for any stage.
 func TestCompact(t *testing.T) {
 	t.Parallel()
 	r := run(t)
@@ -168,8 +167,7 @@ func TestCompactLoses(t *testing.T) {
 	}
 }
 
-// Another engine heeds no lock: a merge is committed as soon as there is a moment
-// without a commit of theirs, and given up when there is none.
+// Another engine ignores locks: a merge is committed in the first moment without its commits, and given up if there is none.
 func TestCompactBesideAnotherEngine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -295,8 +293,7 @@ func TestCompactNothing(t *testing.T) {
 	}
 }
 
-// Another engine may have changed the table: what is merged is still told apart by
-// field id, and keeps the partitioning that it had.
+// Another engine may have changed the table. Merging still finds columns by field id, and keeps the partitioning.
 func TestCompactEvolved(t *testing.T) {
 	t.Parallel()
 	r := run(t)
@@ -348,7 +345,7 @@ func TestCompactRowDeletes(t *testing.T) {
 	}
 }
 
-// Files whose columns cannot be told apart by their ids are refused.
+// Files whose columns cannot be identified by ids are refused.
 func TestCheckFields(t *testing.T) {
 	t.Parallel()
 	r := run(t)

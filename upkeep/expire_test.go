@@ -165,8 +165,8 @@ func TestExpireLeavesWhatGoldNeeds(t *testing.T) {
 	})
 }
 
-// TestExpireWhileGoldIsComputed has a gold table that was made from another model, and
-// is to be computed as a whole: the snapshot whose files that reads stays long enough.
+// TestExpireWhileGoldIsComputed: a gold table of another model must be computed as a whole. The snapshot that this reads
+// stays long enough.
 func TestExpireWhileGoldIsComputed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -193,8 +193,8 @@ func TestExpireWhileGoldIsComputed(t *testing.T) {
 	})
 }
 
-// TestExpireLeavesPairs has quarantine committed to for days, with silver: whatever
-// snapshot of silver is left, the one of quarantine that belongs to it is, too.
+// TestExpireLeavesPairs commits to silver and quarantine for days. For every snapshot of silver that is left, the
+// quarantine snapshot that belongs to it is left, too.
 func TestExpireLeavesPairs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

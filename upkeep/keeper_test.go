@@ -12,8 +12,7 @@ import (
 	"smelt/internal/pipetest"
 )
 
-// A keeper runs what is due, once its time has come and nobody else keeps the table;
-// what fails stays due, and keeps nothing else from being done.
+// A keeper runs what is due, if no other process keeps the table. A failed task stays due, and does not hold back others.
 func TestKeeper(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -188,7 +188,7 @@ func (r *running) objects() (keys []string) {
 	return keys
 }
 
-// plan plans a task as if it were some time from now.
+// plan plans a task at a later time.
 func (r *running) plan(task upkeep.Task, in time.Duration) []upkeep.Job {
 	r.t.Helper()
 	jobs, err := task.Plan(r.t.Context(), time.Now().Add(in))

@@ -10,7 +10,7 @@ import (
 	"smelt/upkeep"
 )
 
-// Manifests are written anew once that pays.
+// Manifests are rewritten when that pays.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	r := run(t)

@@ -52,8 +52,8 @@ func (l *lake) fill(hours int) {
 	}
 }
 
-// TestRetainBronze lets records go from bronze below every position that silver may
-// go back to, but for what is in quarantine; and what goes is replayed no more.
+// TestRetainBronze retires records below every position that silver may go back to, except those in quarantine. Retired
+// records are not replayed.
 func TestRetainBronze(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestRetainBronze(t *testing.T) {
 		l.trace(1, 5, "retired: records below offset 29 were removed (retain: bronze) and cannot be replayed")
 		l.trace(1, 5, "is in silver and gold")
 
-		// 29 readings of each partition have gone from bronze.
+		// Bronze has retired 29 readings of each partition.
 		l.locate("Oulu")
 		plan := l.plan(backfill.Scope{ReferenceChanges: true})
 		if want := " · 58 rows can no longer be replayed: their records were retired (retain: bronze)"; plan.Retired != 58 || !strings.HasSuffix(plan.String(), want) {
@@ -138,8 +138,7 @@ func TestRetainBronze(t *testing.T) {
 	})
 }
 
-// clean deletes the objects of which all was let go, after the grace period, and
-// says how many.
+// clean deletes the objects without remaining records, after the grace period, and returns their number.
 func (l *lake) clean() (objects int) {
 	l.t.Helper()
 	time.Sleep(bronze.DefaultGrace + time.Second)

@@ -116,7 +116,7 @@ func (l *lake) locate(city string) {
 	l.References.Set("places", []smelt.Column{{Name: "place", Type: varchar}, {Name: "city", Type: varchar}}, [][]any{{"a", city}})
 }
 
-// restart opens the line anew, with a model.
+// restart opens the line again, with a model.
 func (l *lake) restart(model string) {
 	l.t.Helper()
 	if l.Line != nil {
@@ -153,7 +153,7 @@ func (l *lake) config() upkeep.Config {
 	return upkeep.Config{Pipeline: l.Pipeline, Area: l.Parts.Area, Duck: l.duck, Locker: l.Parts.Locker, Log: l.Parts.Log}
 }
 
-// retain does what retain: asks for, and returns why jobs were left for later.
+// retain runs retention, and returns why jobs were postponed.
 func (l *lake) retain() (lost []string) {
 	l.t.Helper()
 	lost, err := retainOnce(l.t.Context(), l.config())
@@ -310,7 +310,7 @@ func (l *lake) backfill(scope backfill.Scope) backfill.Result {
 	return r
 }
 
-// expire drops snapshots that gold does not need, and that nobody has tagged.
+// expire drops snapshots that gold does not need and that have no tag.
 func (l *lake) expire() {
 	l.t.Helper()
 	needed := []int64{read[ledger.Gold](l, goldName).SilverSnapshot}

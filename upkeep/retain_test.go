@@ -18,9 +18,8 @@ import (
 	"smelt/upkeep"
 )
 
-// TestRetention runs a line for weeks, with late events, duplicates, what does
-// not fit, rollbacks, backfills and changes of the model. Whatever comes, windows of
-// gold that are frozen stay as they are, and the receipt adds up.
+// TestRetention runs a line for weeks, with late events, duplicates, rejects, rollbacks, backfills and changes of the model.
+// Frozen windows of gold never change, and the receipt adds up.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -113,7 +112,7 @@ func (l *lake) checkFrozen(what string, before map[time.Time]string, floor time.
 	}
 }
 
-// checkOld says whether what is older than it should be has gone; a file has a day.
+// checkOld checks that old data was removed, within a file's day.
 func (l *lake) checkOld() {
 	l.t.Helper()
 	for w := range l.windows() {
@@ -174,8 +173,7 @@ func TestRetainWaits(t *testing.T) {
 	})
 }
 
-// TestRetainWaitsForTheEdge has silver keep what it has until gold has all of the
-// window that the cutoff lies in, since that one is frozen as a whole.
+// TestRetainWaitsForTheEdge: silver keeps its rows until gold has the whole window of the cutoff, which is then frozen.
 func TestRetainWaitsForTheEdge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,8 +201,7 @@ func TestRetainWaitsForTheEdge(t *testing.T) {
 	})
 }
 
-// TestRetainLonger gives more time than before: what is frozen stays so, and what
-// comes is retired as it is due.
+// TestRetainLonger: retention gets longer. Frozen windows stay frozen, and later data is retired when it is due.
 func TestRetainLonger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -274,7 +271,7 @@ func TestRetainPlan(t *testing.T) {
 // errDied is what a process gets from the catalog when it dies.
 var errDied = errors.New("died")
 
-// dying is a catalog of which a swap fails, before it is done or after.
+// dying is a catalog whose swap fails, before or after its effect.
 type dying struct {
 	table.Catalog
 	after bool

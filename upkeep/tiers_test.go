@@ -104,8 +104,7 @@ func (s *stream) check(t interface{ Errorf(string, ...any) }, growth float64) {
 	}
 }
 
-// Whatever comes in, rows of an open partition are written at most 1 + log8 times,
-// and few small files are left.
+// Rows of an open partition are written at most 1 + log8 times, for any input, and few small files are left.
 func TestOpenPartition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

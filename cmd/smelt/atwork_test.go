@@ -54,7 +54,7 @@ func TestAskAnother(t *testing.T) {
 	}
 }
 
-// TestAskAtFreePort asks a smelt run that has chosen its port by itself.
+// TestAskAtFreePort asks a smelt run that listens on a free port.
 func TestAskAtFreePort(t *testing.T) {
 	t.Parallel()
 	s := &settings{Home: t.TempDir(), HTTP: "127.0.0.1:0"}

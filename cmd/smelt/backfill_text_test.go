@@ -7,7 +7,7 @@ import (
 	"smelt/backfill"
 )
 
-// What bronze has let go is told in every summary.
+// Every summary reports retired records.
 func TestSummaryOfRetired(t *testing.T) {
 	t.Parallel()
 	const says = "1,204 rows can no longer be replayed: their records were retired (retain: bronze)"

@@ -29,7 +29,7 @@ func TestDropOfLostMetadata(t *testing.T) {
 	}
 }
 
-// Windows that were computed from rows that silver has no more are not made anew.
+// Windows of rows that silver no longer has are not computed again.
 func TestDropOfFrozenWindows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestDropOfFrozenWindows(t *testing.T) {
 	})
 }
 
-// What is made anew begins where bronze does.
+// A re-created table begins where bronze does.
 func TestDropAfterRetirement(t *testing.T) {
 	t.Parallel()
 	l := &lake{Tables: table.Open(store.NewMemory(), table.NewMemoryCatalog(), "s3://lake")}

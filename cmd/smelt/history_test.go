@@ -26,8 +26,7 @@ func memoryLake(t *testing.T, name string) (*lake, *table.Table) {
 	return &lake{Tables: tables}, tbl
 }
 
-// step commits as silver does: records are what it has read by then. extra goes
-// into the summary.
+// step commits like silver. records is the ledger's count. extra is added to the summary.
 func step(t *testing.T, tbl *table.Table, records int64, extra ...string) *table.Table {
 	t.Helper()
 	time.Sleep(time.Minute)

@@ -20,8 +20,7 @@ const (
 	testLogKeep = 3
 )
 
-// logger is a command that logs to the file that is its standard error, from several
-// goroutines, and then panics; or, when it is told so, logs for ever.
+// logger is a command that logs to its standard error from several goroutines and then panics. On request it logs without end.
 func logger() {
 	w := keepLog(os.Args[1], os.Stderr)
 	file, ok := w.(*logFile)

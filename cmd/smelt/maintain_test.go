@@ -14,8 +14,7 @@ import (
 	"smelt/upkeep"
 )
 
-// A table that cannot be maintained keeps no other from being; a store or a
-// database that is away is told once.
+// A table that cannot be maintained does not hold back others. An unavailable store or database is reported once.
 func TestMaintainGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

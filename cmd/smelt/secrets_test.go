@@ -119,7 +119,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// refusingPostgres asks for a password and takes none.
+// refusingPostgres requires a password and rejects every one.
 func refusingPostgres(t *testing.T) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -22,7 +22,7 @@ import (
 // table, and what the ledgers have counted.
 type state map[string][]string
 
-// differs tells the first difference; "" when there is none.
+// differs returns the first difference, or "".
 func (s state) differs(want state) string {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		got := s[name]
@@ -38,7 +38,7 @@ func (s state) differs(want state) string {
 	return ""
 }
 
-// checker looks at a world as it is.
+// checker examines a world.
 type checker struct {
 	*process
 	session *duck.Session
@@ -151,8 +151,7 @@ func (c *checker) is(ctx context.Context, want state) error {
 	return nil
 }
 
-// clean checks that no object is missing, and that none is too many once the orphans
-// are gone.
+// clean checks that no object is missing, and that none is left over after the search for orphans.
 func (c *checker) clean(ctx context.Context) error {
 	if err := c.whole(ctx); err != nil {
 		return err
@@ -201,8 +200,7 @@ func (c *checker) has(ctx context.Context, name string) (map[string]bool, error)
 	return t.Objects(ctx)
 }
 
-// swept lets days go by, has what no snapshot has deleted, and checks that nothing
-// else is left.
+// swept lets days pass, deletes orphans, and checks that nothing else is left.
 func (c *checker) swept(ctx context.Context) error {
 	time.Sleep(4 * 24 * time.Hour)
 	w := c.world

@@ -62,9 +62,8 @@ func TestCrash(t *testing.T) {
 const (
 	// twice is of how many deaths one is died again by the process that goes on.
 	twice = 20
-	// thorough is after how many deaths of one the line goes on once more in the end,
-	// and the lake is recounted. What there is in it has been compared by then, with a
-	// lake that was recounted.
+	// thorough is the number of deaths after which the line runs once more and the lake is recounted. By then its content was
+	// compared with that of a recounted lake.
 	thorough = 3
 )
 
@@ -270,7 +269,7 @@ func (d death) at(did []string) func(n int) dying {
 	}
 }
 
-// play has a process do an act. It is no error that it dies.
+// play lets a process perform an act. Its death is not an error.
 func (w *world) play(ctx context.Context, a act, at func(n int) dying) (*process, error) {
 	p, err := w.process(a.by)
 	if err != nil {

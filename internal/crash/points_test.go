@@ -87,8 +87,8 @@ const (
 	anyTable      = "[a-z]+[.]readings[a-z_]*"
 )
 
-// parts are all points, in the order of the line. The test fails when smelt does
-// something that is in none of them, or never does what is in one.
+// parts are all points, in the order of the line. The test fails if smelt does something that is not listed, or never does
+// something that is.
 func parts() []part {
 	list := func(points ...[]point) []point { return slices.Concat(points...) }
 	one := func(points ...point) []point { return points }
@@ -226,8 +226,8 @@ func parts() []part {
 	}
 }
 
-// doings says of each call of an act what it is for: of what is put, the table that is
-// swapped next, and of that whether it is "new", or gets no files.
+// doings says what each call of an act is for: a put by the table that is swapped next, and a swap by whether it is "new" or has
+// no files.
 func doings(by string, did []string) []string {
 	out := make([]string, len(did))
 	next, isSwap := "", by+" swap "
@@ -311,7 +311,7 @@ func newIndex(parts []part) (x index) {
 	return x
 }
 
-// of names the point that a doing is; "" when there is none.
+// of returns the name of a doing's point, or "".
 func (x index) of(doing string) string {
 	for i, call := range x.calls {
 		if call.MatchString(doing) {

@@ -25,10 +25,8 @@ const (
 	never      = -1
 )
 
-// process is one smelt over a world. Whatever it does that others can see is noted,
-// and it may die before any of it, or after. What it does when it is dead has no
-// effect, and the locks that it held are free, as a database frees those of a
-// connection that has ended.
+// process is one smelt over a world. Its visible effects are recorded, and it may die before or after any of them. A dead process
+// has no effects, and its locks are free, as a database frees those of a closed connection.
 type process struct {
 	*world
 	parts  line.Parts
@@ -43,7 +41,7 @@ type process struct {
 	locks []func()
 }
 
-// dying says whether a process dies at what it is about to do.
+// dying says whether a process dies at the next effect.
 type dying int
 
 const (
@@ -157,7 +155,7 @@ func (p *process) call(what string, do func() error) error {
 	return err
 }
 
-// read asks for something.
+// read makes a read call.
 func read[T any](p *process, ask func() (T, error)) (got T, err error) {
 	if p.reads() != lives {
 		return got, store.ErrCrash

@@ -28,8 +28,7 @@ type act struct {
 	// call that has the prefix.
 	meanwhile string
 	rival     func(ctx context.Context, p *process) error
-	// aside says that it is no stage of the line: the stages go on as soon as a new
-	// process runs, and it is done again after that.
+	// aside marks acts outside the line: the stages run as soon as a new process starts, and the act is repeated afterwards.
 	aside bool
 }
 
@@ -215,7 +214,7 @@ func strays(w *world) error {
 	return nil
 }
 
-// ages lets so much time go by that what there is may go, and a little more comes.
+// ages lets time pass until everything may be retired, and adds a few events.
 func ages(w *world) error {
 	w.pass(60 * 24 * hour)
 	p := *w.pipeline
@@ -289,8 +288,7 @@ func refreshes(ctx context.Context, p *process) error {
 	}, func(s *gold.Stage) error { return steps(ctx, s) })
 }
 
-// steps steps a stage as smelt run does, until there is no more for it to do: after a
-// race that was lost it begins again.
+// steps steps a stage like smelt run, until there is no more work. After a lost race it starts over.
 func steps(ctx context.Context, s smelt.Stage) error {
 	for {
 		did, err := s.Step(ctx)
@@ -358,7 +356,7 @@ func maintains(kind, name string) func(context.Context, *process) error {
 	}
 }
 
-// lists writes the manifests of a table anew, few as they are.
+// lists rewrites the manifests of a table, even if there are few.
 func lists(name string) func(context.Context, *process) error {
 	return func(ctx context.Context, p *process) error {
 		unlock, err := p.parts.Locker.Lock(ctx, name)

@@ -102,15 +102,14 @@ func (w *world) moment() moment {
 	}
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func (w *world) pass(d time.Duration) {
 	w.clock = w.clock.Add(d)
 	time.Sleep(time.Until(w.clock))
 }
 
-// send has readings come in: "a hel-001 7 -90m" is one of id a, of an hour and a half
-// ago; one that begins with "1/" goes to partition 1, and one that is no reading is
-// the value as it stands, "" a tombstone.
+// send adds readings: "a hel-001 7 -90m" has the id a and is one and a half hours old. "1/" selects partition 1. Other texts are
+// values as they stand; "" is a tombstone.
 func (w *world) send(readings ...string) {
 	for _, text := range readings {
 		text, second := strings.CutPrefix(text, "1/")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestParallel gives all cores to statements while somebody asks for that.
+// TestParallel gives statements all cores while a caller requests that.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	db, s := open(t, 3)

@@ -219,7 +219,7 @@ func sourceOrder(t *testing.T, s *duck.Session) {
 	}
 }
 
-// TestChunks reads a result by vectors, and stops when it is told to.
+// TestChunks reads a result by vectors, and stops on request.
 func TestChunks(t *testing.T) {
 	t.Parallel()
 	s := session(t)

@@ -90,7 +90,7 @@ func checkMembers(t *testing.T, batch *columns.Batch, row int, fault events.Faul
 	}
 }
 
-// firsts are the members of an object, of those that share a name the first.
+// firsts are the members of an object; the first of equal names.
 func firsts(t *testing.T, value []byte) map[string]json.RawMessage {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(value))

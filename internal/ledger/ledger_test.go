@@ -123,8 +123,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// A ledger that cannot be read stops the stage: to take it for none would begin
-// the table anew.
+// An unreadable ledger stops the stage. Treating it as missing would start the table over.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	var c table.Change

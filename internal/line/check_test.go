@@ -203,8 +203,8 @@ p/silver.sql:1:36: column "i" is of type interval, which a table cannot keep: ca
 	}
 }
 
-// matches compares line by line; a star at the end of a line stands for any
-// rest, one at its start for any lines before, and after the last for any.
+// matches compares line by line. A star at the end of a line matches any rest. One at its start matches any lines before, and one
+// after the last line any lines after.
 func matches(got, want string) bool {
 	lines := strings.Split(got, "\n")
 	for _, w := range strings.Split(want, "\n") {
@@ -221,7 +221,7 @@ func matches(got, want string) bool {
 	return len(lines) == 0 || strings.HasPrefix(want, "*") || strings.HasSuffix(want, "*")
 }
 
-// TestCheckAudits checks audits, each by itself, in one declaration.
+// TestCheckAudits checks many audits in one declaration.
 func TestCheckAudits(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ condition, want string }{
@@ -282,7 +282,7 @@ func TestCheckAudits(t *testing.T) {
 	}
 }
 
-// TestCheckSkips makes sure that what could not be checked is told as such.
+// TestCheckSkips: what could not be checked is reported.
 func TestCheckSkips(t *testing.T) {
 	t.Parallel()
 	db := database(t)

@@ -10,8 +10,7 @@ import (
 	"smelt/internal/pipetest"
 )
 
-// TestDropped drops tables of a line, each time some of them, and has it go on: it
-// makes them anew as they were.
+// TestDropped drops some tables of a line at a time. The line creates them again as they were.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -27,8 +27,7 @@ func (c *lossy) Swap(ctx context.Context, moves ...smelt.Move) error {
 	return err
 }
 
-// TestLostReplies has the commit of each table in turn come through without a reply:
-// the files that it has made the table's stay.
+// TestLostReplies loses the reply to the commit of each table in turn. Its files stay.
 func TestLostReplies(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

@@ -208,8 +208,7 @@ func TestReferenceWidens(t *testing.T) {
 	l.verify(ln)
 }
 
-// TestTwoVersionsAtOnce lets a line of a pipeline of before step by turns with one
-// of the new: neither knows of the other.
+// TestTwoVersionsAtOnce steps a line of an earlier and one of a new pipeline in turn. They do not know of each other.
 func TestTwoVersionsAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

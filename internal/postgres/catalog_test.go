@@ -108,7 +108,7 @@ INSERT INTO iceberg_tables VALUES ('lake', 'silver', 'old', 'm1', NULL), ('other
 		t.Errorf("swap of a view: got %v", err)
 	}
 
-	// A role that may not create uses what is there, and is told what it lacks.
+	// A role that may not create uses existing tables, and gets an error that names what it lacks.
 	role, dsn := d.role(t)
 	other := open(t, dsn)
 	c, err := other.Catalog(t.Context())

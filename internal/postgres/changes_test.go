@@ -170,7 +170,7 @@ func TestTwoKeysOfOneTable(t *testing.T) {
 		expect(t, db, locations(), since, test.change, test.sensors)
 		expect(t, db, byCity, since, test.change, test.city)
 	}
-	// A third begins later, and leaves the others' logs as they are.
+	// A third one starts later, and does not change the others' logs.
 	since := version(t, db, locations())
 	mustExec(t, d.admin, `ALTER TABLE locations ADD COLUMN zip text; UPDATE locations SET zip = '00100' WHERE sensor_id = 'hel-002'`)
 	byZip := []smelt.Reference{{Name: "zips", Table: "locations", Key: "zip"}}
@@ -182,8 +182,7 @@ func TestTwoKeysOfOneTable(t *testing.T) {
 	expect(t, db, byZip, now, "at its log's beginning", []string{})
 }
 
-// Keys are what ::text gives, whatever the writer's settings, and without the
-// functions of other people's types.
+// Keys are those of ::text, whatever the writer's settings, and without functions of other owners' types.
 func TestKeysAsText(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

@@ -176,7 +176,7 @@ func (l *common) process(t *testing.T) *process {
 	return p
 }
 
-// send has events of a day, of which every fourth is malformed, taken into bronze.
+// send takes events of a day into bronze; every fourth is malformed.
 func (l *common) send(t *testing.T, p *process, day int) {
 	t.Helper()
 	for n := range sentAtOnce {

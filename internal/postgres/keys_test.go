@@ -16,8 +16,7 @@ func toTrigger(statement string) string {
 	return fmt.Sprintf(`DO $$ BEGIN EXECUTE (SELECT format('%s', tgname) FROM pg_trigger WHERE tgname LIKE 'smelt_key_%%_update'); END $$`, statement)
 }
 
-// Whatever is done behind the log's back makes the whole table count as changed,
-// and hinders nobody.
+// Any change that bypasses the log counts for the whole table, and blocks nothing.
 func TestChangesBehindTheLog(t *testing.T) {
 	t.Parallel()
 	const update = `; UPDATE locations SET city = city || '!' WHERE sensor_id = 'hel-001'`
@@ -166,7 +165,7 @@ func TestTheLogBeginsWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// told checks that changes tell of each row that differs between two loads.
+// told checks that changes include each row that differs between two loads.
 func told(t *testing.T, before, after smelt.ReferenceSet, changes smelt.ReferenceChanges) {
 	t.Helper()
 	rows := map[string]string{}
@@ -213,8 +212,7 @@ func TestTwoWritersOfTheSameKeys(t *testing.T) {
 	}
 }
 
-// A log that has grown too long counts as a change to all rows, and loses its
-// oldest keys when it is prepared anew.
+// A log that is too long counts as a change to all rows, and loses its oldest keys at the next preparation.
 func TestTooManyKeys(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

@@ -100,8 +100,8 @@ func TestLocksLeaveConnections(t *testing.T) {
 	group.Wait()
 }
 
-// A process that is paused, or on a machine that has gone, says nothing any more, and
-// its connection stays as it is. Those who wait, and those who try, get its locks.
+// A paused process, or one on a vanished machine, is silent while its connection stays open. Waiting and trying processes get
+// its locks.
 func TestLockOfASilentHolder(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

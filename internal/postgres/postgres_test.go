@@ -85,8 +85,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// A server whose disk takes no more says so in the system's words, which smelt tells
-// from others that have the same SQLSTATE.
+// A server with a full disk says so in the system's words. smelt distinguishes these from other errors of the same SQLSTATE.
 func TestDiskAdvice(t *testing.T) {
 	t.Parallel()
 	db := open(t, setup(t).dsn())

@@ -446,7 +446,7 @@ func TestTooManyRows(t *testing.T) {
 	}
 }
 
-// A long transaction must not hold up set-up for ever, nor hide why.
+// A long transaction must not block set-up without limit, nor hide the cause.
 func TestPrepareWhileTheTableIsHeld(t *testing.T) {
 	t.Parallel()
 	d := setup(t)

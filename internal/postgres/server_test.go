@@ -150,7 +150,7 @@ func (s *testServer) end(signal syscall.Signal) {
 	_ = s.process.Wait()
 }
 
-// unprivileged is the user postgres or nobody, who comes to own folder.
+// unprivileged is the user postgres or nobody, which then owns folder.
 func unprivileged(folder string) (*syscall.Credential, error) {
 	u, err := user.Lookup("postgres")
 	if err != nil {

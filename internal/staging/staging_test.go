@@ -183,7 +183,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// An upload of which one file fails, perhaps after it has arrived, leaves none.
+// If one file of an upload fails, perhaps after it has arrived, no file is left.
 func TestUploadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -198,7 +198,7 @@ func TestUploadLeavesNothing(t *testing.T) {
 	}
 }
 
-// With the store away nothing is staged, and what is not can be discarded.
+// While the store is unavailable nothing is staged, and Discard of nothing works.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -409,8 +409,7 @@ func (f full) Read([]byte) (int, error) {
 	return 0, &os.PathError{Op: "write", Path: "x", Err: f.why}
 }
 
-// When the disk is full the cache gives up what nobody uses; when that is not enough it
-// says where room is needed.
+// On a full disk the cache evicts unused files. If that is not enough, it says where space is needed.
 func TestCacheDiskFull(t *testing.T) {
 	t.Parallel()
 	for _, why := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {

@@ -159,8 +159,7 @@ func TestRefusedWhileSending(t *testing.T) {
 	}
 }
 
-// TestDeadConnections cuts a wire in a way that the connections of before lead
-// nowhere for ever: one of them costs a try, not each of them.
+// TestDeadConnections breaks a wire so that existing connections hang. That costs one try, not one per connection.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
 	wire := wiretest.NewProxy(t, gatewayAddress)

@@ -114,7 +114,7 @@ func (t *Table) KeepOnMain(ctx context.Context, snapshots int) error {
 	return err
 }
 
-// KeptOnMain is how many snapshots main is to keep; 0 when nobody said.
+// KeptOnMain is how many snapshots main must keep; 0 if that is not set.
 func (t *Table) KeptOnMain() int {
 	if n := t.ice.Metadata().Ref().MinSnapshotsToKeep; n != nil {
 		return *n

@@ -189,7 +189,7 @@ func TestIntRange(t *testing.T) {
 	}
 }
 
-// A file knows the snapshot that added it, whatever became of its manifest.
+// A file knows the snapshot that added it, even if its manifest was rewritten.
 func TestFileSnapshot(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

@@ -102,8 +102,7 @@ func daily(t *testing.T, l lake, name string, days int) *table.Table {
 	return tbl
 }
 
-// A table that is only ever overwritten has a manifest for each partition until
-// they are written anew.
+// A table that is only overwritten has one manifest per partition until they are rewritten.
 func TestRewriteManifests(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)
@@ -140,8 +139,7 @@ func TestRewriteManifests(t *testing.T) {
 	checkWhole(t, l, "gold.a")
 }
 
-// Manifests of row-level deletes stay as they are, so they are no reason to write the
-// others anew.
+// Manifests of row-level deletes are not rewritten, so they are no reason to rewrite the others.
 func TestScatteredDeletes(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

@@ -12,7 +12,7 @@ import (
 	"smelt/internal/table"
 )
 
-// Whatever changes a table's metadata deletes the files that it lists no longer.
+// Every change of a table's metadata deletes the files that it no longer lists.
 func TestOldMetadataGoes(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

@@ -149,8 +149,7 @@ func TestOrphansHeedsDisabledCollection(t *testing.T) {
 	})
 }
 
-// Of commits whose reply is lost, the files of those that came through stay, and
-// those of the others go.
+// The reply to a commit is lost. If it succeeded, its files stay; otherwise they are deleted.
 func TestOrphansOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,8 +229,8 @@ func (c patient) Swap(ctx context.Context, moves ...smelt.Move) error {
 	return c.Catalog.Swap(context.WithoutCancel(ctx), moves...)
 }
 
-// A commit that is held up for days just before its swap, after it has found its
-// files young, does not come through once they were taken for orphans.
+// A commit is delayed for days just before its swap, after it has found its files young. It fails once they were taken for
+// orphans.
 func TestOrphansOfHeldUpCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -257,8 +256,7 @@ func TestOrphansOfHeldUpCommit(t *testing.T) {
 	})
 }
 
-// Nothing is committed to a table that was loaded before it was looked through: a file
-// that another table's ledger names is described anew, however old it is.
+// No commit to a table that was loaded before a search for orphans succeeds.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

@@ -15,7 +15,7 @@ func two(t *testing.T, l lake) (a, b *table.Table) {
 	return create(t, l, "silver.a", readings()), create(t, l, "quarantine.a", readings())
 }
 
-// Edits of two tables come through together.
+// Edits of two tables succeed together.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)
@@ -37,8 +37,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// Whatever keeps one edit from being made, the other is not made either, and nothing
-// is left behind.
+// If one edit cannot be made, the other is not made either, and nothing is left behind.
 func TestPublishAllOrNone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 	"smelt/internal/store"
 )
 
-// The range of a partition field that manifest lists tell has the empty text in it, and
-// stays so when manifests are merged and written anew: other engines go by it.
+// In manifest lists, the range of a partition field includes the empty text, also after manifests were merged and rewritten.
+// Other engines rely on it.
 func TestEmptyTextInRange(t *testing.T) {
 	t.Parallel()
 	l := Open(store.NewMemory(), NewMemoryCatalog(), "s3://lake")

@@ -171,10 +171,10 @@ func TestTag(t *testing.T) {
 	checkWhole(t, l, "silver.a")
 }
 
-// errAny stands for an error of no kind that callers tell apart.
+// errAny is an error that callers do not distinguish.
 var errAny = errors.New("any")
 
-// A tag is tried again when a commit comes first, but not for ever.
+// A tag is tried again when another commit comes first, but not without limit.
 func TestTagWhileOthersCommit(t *testing.T) {
 	t.Parallel()
 	l := newLake(t)

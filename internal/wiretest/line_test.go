@@ -14,11 +14,10 @@ import (
 
 var partition = flag.Duration("wire.partition", 0, "cut each service off for so long, too: a minute of test for 30s")
 
-// TestLine has one fault after another on the wire between a line and its
-// services, with events coming in. Each time, when the wire is in order again, all
-// that was sent comes through by itself. At the end every record is counted.
+// TestLine breaks the wires between a line and its services, one fault after another, while events come in. After each fault
+// everything recovers. At the end every record is counted.
 //
-//	go test -run TestLine -wire.partition=30s -v ./internal/wiretest
+// 	go test -run TestLine -wire.partition=30s -v ./internal/wiretest
 func TestLine(t *testing.T) {
 	t.Parallel()
 	for name, faults := range map[string]func(*world) []fault{"kafka": kafkaFaults, "s3": s3Faults, "postgres": postgresFaults} {

@@ -292,7 +292,7 @@ func (w *world) readiness(t *testing.T) (ready bool, said string) {
 	return reply.StatusCode == http.StatusOK, string(body)
 }
 
-// receipt counts what has come through, past the wires.
+// receipt counts what has arrived, without the wires.
 func (w *world) receipt(t *testing.T) (whole bool, r inspect.Receipt) {
 	t.Helper()
 	r, err := inspect.Count(t.Context(), w.objects, w.lake, w.pipeline, time.Now())
