@@ -26,7 +26,7 @@ const dayLength = 27 * time.Hour
 
 // TestDay sends one event a second for a day, in fake time, with upkeep as in smelt run. It counts objects and files afterwards.
 //
-// 	go test -run TestDay -day.flush=2s -timeout 2h -v .
+//	go test -run TestDay -day.flush=2s -timeout 2h -v .
 func TestDay(t *testing.T) {
 	t.Parallel()
 	p, dir := sensors(t), t.TempDir()

@@ -17,7 +17,7 @@ var partition = flag.Duration("wire.partition", 0, "cut each service off for so 
 // TestLine breaks the wires between a line and its services, one fault after another, while events come in. After each fault
 // everything recovers. At the end every record is counted.
 //
-// 	go test -run TestLine -wire.partition=30s -v ./internal/wiretest
+//	go test -run TestLine -wire.partition=30s -v ./internal/wiretest
 func TestLine(t *testing.T) {
 	t.Parallel()
 	for name, faults := range map[string]func(*world) []fault{"kafka": kafkaFaults, "s3": s3Faults, "postgres": postgresFaults} {
